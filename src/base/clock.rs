@@ -78,7 +78,7 @@ impl Moment {
         self.waited() >= limit
     }
 
-    /// What is left of `limit` since this moment.
+    /// Rest of `limit` since this moment.
     pub fn left(self, limit: Duration) -> Duration {
         limit.saturating_sub(self.waited())
     }

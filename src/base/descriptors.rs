@@ -18,7 +18,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 /// The least number of a file of kolo.
 pub const LEAST: RawFd = 3;
 
-/// The same open file, at a number from [`LEAST`] on.
+/// Moves an open file to a number from [`LEAST`] on.
 ///
 /// # Errors
 /// The process may open no more files.
@@ -39,7 +39,7 @@ pub fn another(number: RawFd) -> io::Result<OwnedFd> {
     unsafe { made(libc::fcntl(number, libc::F_DUPFD_CLOEXEC, LEAST)) }
 }
 
-/// What a system call returned, lifted; a negative result is the last system error.
+/// Result of a system call, lifted; a negative result is the last system error.
 ///
 /// # Safety
 /// `result` must be negative or a descriptor that nobody else owns.

@@ -328,7 +328,7 @@ mod tests {
         assert_eq!(names(eth), ["eth0"]);
     }
 
-    /// What is excluded comes on top of what is never first.
+    /// Exclusions come on top of what is never first.
     #[test]
     fn an_exclusion_brings_back_neither_the_loopback_nor_a_bridge() {
         let found = machine();

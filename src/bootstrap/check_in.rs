@@ -38,7 +38,7 @@ const MOST_TOLD: usize = 4;
 /// The most characters of foreign words that are told.
 const MOST_QUOTED: usize = 300;
 
-/// What came of a connection to where the root may be.
+/// Outcome of a connection to where the root may be.
 enum Greeted {
     /// The root, which says welcome.
     Root(Box<RankLink>),
@@ -48,7 +48,7 @@ enum Greeted {
     Doubted(Doubt),
 }
 
-/// What somebody without a proof did. It may be a root of another job, or anybody.
+/// Acts of somebody without a proof. It may be a root of another job, or anybody.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Doubt {
     /// Refuses, in these words.

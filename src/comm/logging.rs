@@ -297,7 +297,7 @@ impl Subscriber for LogWriter {
     }
 }
 
-/// What an event says: its message, and each other field by its name.
+/// Text of an event: its message, and each other field by its name.
 #[derive(Default)]
 struct EventText(String);
 

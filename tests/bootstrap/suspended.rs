@@ -11,7 +11,7 @@ const TASK: &str = "TEST_SUSPENDED_TASK";
 /// Longer than the limit of a call and of a start, which are 2 s here.
 const STOPPED: Duration = Duration::from_secs(3);
 
-/// What the parent says to a rank, and hears of it, is one word a line.
+/// Parent and rank say one word a line to each other.
 fn hear() -> String {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap();

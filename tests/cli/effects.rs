@@ -39,7 +39,7 @@ impl Called {
         self.comm == "perf"
     }
 
-    /// What stands behind a word.
+    /// Value behind a word.
     fn after(&self, word: &str) -> &str {
         let found = self.text.split_once(word);
         let (_, rest) = found.unwrap_or_else(|| panic!("{word} in {self:?}"));
@@ -323,7 +323,7 @@ fn processes(line: &str, count: u32, variables: &[(&str, &str)]) -> Vec<Child> {
     (0..count).map(start).collect()
 }
 
-/// What process 0 says, where all succeed.
+/// Output of process 0, where all succeed.
 fn said_by_the_first(line: &str, count: u32, variables: &[(&str, &str)]) -> String {
     let ends = processes(line, count, variables)
         .into_iter()

@@ -30,7 +30,7 @@ const DIRECT: [Collective; 7] = [
     Collective::Scatter,
 ];
 
-/// What `rank` sends in element `at` of block `block`.
+/// Element `at` of block `block`, as `rank` sends it.
 fn value(rank: usize, block: usize, at: usize, round: usize) -> i64 {
     ((rank * 31 + block * 17 + at * 7 + round * 13) % 1009) as i64
 }

@@ -85,7 +85,7 @@ fn end(comm: Communicator, how: &str) {
     }
 }
 
-/// What each rank does.
+/// Part of each rank.
 pub fn ends(context: &Context) {
     let (first, how, meanwhile) = (number(ENDS, 0), word(ENDS, 1), word(ENDS, 2));
     let comm = join(context);

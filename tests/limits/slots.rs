@@ -1,4 +1,4 @@
-//! What the ranks of a job do with the memory of slots.
+//! Scenarios of the memory of slots, as the ranks of a job play them.
 
 use super::job::Context;
 use super::scenarios::{all, bytes_of_files};

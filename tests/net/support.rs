@@ -91,7 +91,7 @@ fn sealed(mut bytes: Vec<u8>) -> Handle {
     Handle::new(&bytes).unwrap()
 }
 
-/// The same handle, but with the address of a proxy in between.
+/// A handle with the address of a proxy in between.
 pub fn redirected(handle: &Handle, port: u16) -> Handle {
     let mut bytes = bytes_of_one(handle);
     bytes[PORT].copy_from_slice(&port.to_be_bytes());

@@ -215,7 +215,7 @@ pub fn told(source: &Source) -> Vec<String> {
         .collect()
 }
 
-/// What makes a descriptor that may stay open.
+/// Calls that make a descriptor that may stay open.
 const MAKERS: [&str; 19] = [
     "File::open(",
     "File::create(",
@@ -244,7 +244,7 @@ const MORE_MAKERS: [&str; 5] = [
     ".accept()?",
     "fs::write(",
 ];
-/// What moves it away from the numbers of standard streams.
+/// Calls that move it away from the numbers of standard streams.
 const LIFTERS: [&str; 7] = [
     "lifted",
     "made(",

@@ -41,7 +41,7 @@ fn ok(result: koloResult_t) {
     assert_eq!(result as i32, 0, "{}", sentence());
 }
 
-/// What the ranks sum, and what the sum must be.
+/// Inputs of the ranks, and the sum that must come of them.
 fn summed(call: impl FnOnce(*const c_void, *mut c_void)) {
     let (mine, mut sum) = (5_i32, 0_i32);
     call((&raw const mine).cast(), (&raw mut sum).cast());
@@ -133,7 +133,7 @@ thread_local! {
     static IS_BEHIND: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What a thread does behind its own end, and who hears how that went.
+/// Work of a thread behind its own end, and who hears how that went.
 struct Last {
     comm: usize,
     uses: Vec<usize>,

@@ -99,7 +99,7 @@ impl<T: Send + Sync + 'static> Registry<T> {
         Ok(handle)
     }
 
-    /// The same by another thread, as this one has ended.
+    /// Inserts by another thread, as this one has ended.
     #[cold]
     fn insert_elsewhere(&'static self, value: T) -> Result<Option<usize>> {
         let builder = std::thread::Builder::new().name("kolo handle".to_owned());

@@ -1,4 +1,4 @@
-//! What an interface is good for, by its name and by what the system says of it.
+//! Classes of interfaces, by their names and by what the system says of it.
 //!
 //! The order is the field's habit: InfiniBand first, then cards, then bridges and tunnels. What
 //! joins containers or virtual machines of one node, or has no signal, is there on many nodes and

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 /// The most interfaces that are considered.
 pub const MAX_IFS: usize = 32;
 
-/// What the system says of an interface beside its addresses.
+/// Words of the system about an interface, beside its addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signs {
     /// There is a signal: a cable, or somebody at the other end.
@@ -38,7 +38,7 @@ pub struct Interface {
     pub scope: u32,
     /// The mask of its subnet, when the system tells it.
     pub netmask: Option<IpAddr>,
-    /// What the system says of the interface beside.
+    /// Words of the system about the interface beside.
     pub signs: Signs,
 }
 

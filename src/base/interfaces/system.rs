@@ -18,7 +18,7 @@ const IFF_LOWER_UP: libc::c_int = 1 << 16;
 /// The hardware type of InfiniBand.
 const ARPHRD_INFINIBAND: &str = "32";
 
-/// What the folder of an interface tells.
+/// Facts that the folder of an interface tells.
 fn signs(folder: &Path) -> Signs {
     let is_there = |name: &str| folder.join(name).exists();
     let text = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_default();

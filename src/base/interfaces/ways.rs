@@ -22,7 +22,7 @@ pub const MAX_PLACES: usize = 16;
 pub struct FaceCard {
     /// The system's name.
     pub name: String,
-    /// What it is good for.
+    /// Its class.
     pub class: FaceClass,
     /// Its addresses, never none.
     pub places: Vec<FaceAddress>,

@@ -84,7 +84,7 @@ impl Deaths {
         heard.iter().for_each(|news| news.tell(&child, &members));
     }
 
-    /// What the exit of this process with status 0 calls.
+    /// Function that the exit of this process with status 0 calls.
     pub fn at_end(self: &Arc<Self>) -> OnEnd {
         let deaths = Arc::clone(self);
         Arc::new(move |step| deaths.end(step))

@@ -32,7 +32,7 @@ const PARTING: Duration = Duration::from_secs(1);
 const TRIES: u32 = 1000;
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// What a call that waits has seen of the end of the rank that it waits for.
+/// A waiting call's view of the end of the rank that it waits for.
 #[derive(Default)]
 pub(in crate::comm) struct SeenEnd(Option<(usize, Moment)>);
 

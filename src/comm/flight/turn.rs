@@ -8,7 +8,7 @@
 //! then a turn takes longer than one in which nothing was to be done; how long that is, the
 //! shortest turns of late tell ([`Floor`]). The longer nothing has moved, the longer are the naps.
 //!
-//! What is known stands in one place for the whole process, because its MPI is one. One thread at
+//! This knowledge stands in one place for the whole process, because its MPI is one. One thread at
 //! a time takes a turn, so that threads do not wait for each other inside MPI.
 
 use crate::base::clock::{self, Moment};
@@ -61,7 +61,7 @@ impl Floor {
     }
 }
 
-/// What is known of the turns of a process.
+/// Knowledge of the turns of a process.
 struct Pace {
     warm: Floor,
     cold: Floor,

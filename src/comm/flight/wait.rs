@@ -114,7 +114,7 @@ struct Long<'a> {
     asked: Option<Duration>,
     /// The rank that is waited for has left: what it sent before is looked for once more.
     left: bool,
-    /// What was seen of its end.
+    /// Its end, as far as it was seen.
     ended: SeenEnd,
     /// Whether MPI gets turns from this thread.
     has_turns: bool,

@@ -25,7 +25,7 @@ impl Post {
         })
     }
 
-    /// What neighbours need to reach it.
+    /// Handle that neighbours need to reach it.
     pub fn handle(&self) -> &Handle {
         &self.handle
     }

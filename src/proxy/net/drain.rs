@@ -1,4 +1,4 @@
-//! What was sent arrives before the process is gone, though nothing is closed.
+//! Sent data arrive before the process is gone, though nothing is closed.
 
 use super::links::Links;
 use super::meet::Outgoing;

@@ -26,7 +26,7 @@ pub type OnAlarm = Arc<dyn Fn(Alarm) + Send + Sync>;
 /// end, and then all to tell it. It may wait for a bounded time.
 pub type OnEnd = Arc<dyn Fn(EndStep) + Send + Sync>;
 
-/// What is to be done at an exit with status 0.
+/// Work that is to be done at an exit with status 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndStep {
     /// To note the end where nothing is in flight.

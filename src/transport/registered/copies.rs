@@ -25,7 +25,7 @@ pub(super) fn populate(pages: &Range<usize>) -> io::Result<()> {
     }
 }
 
-/// The same by writing a word of each page, as it is.
+/// Does so by writing a word of each page, as it is.
 ///
 /// # Safety
 /// The pages are there, and may be written.

@@ -1,4 +1,4 @@
-//! What shares a page with a registered buffer is never on the file.
+//! Data that share a page with a registered buffer are never on the file.
 
 use super::fenced::{FencedPages, PAGE};
 use super::*;

@@ -47,7 +47,7 @@ pub struct Took {
     pub issued_us: f64,
     /// Until it was complete: bandwidths come from this one.
     pub time_us: f64,
-    /// The same of each rank, in rank order.
+    /// One of each rank, in rank order.
     pub ranks_us: Vec<f64>,
 }
 

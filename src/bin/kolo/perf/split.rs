@@ -51,7 +51,7 @@ impl Groups {
         format!("{} {}", u8::from(self.by_process), self.split)
     }
 
-    /// What another process has told.
+    /// Words of another process.
     pub fn heard(text: &str) -> Option<Groups> {
         let (by_process, split) = text.split_once(' ')?;
         Some(Groups {
@@ -117,7 +117,7 @@ impl Split {
         mask.ok_or_else(|| "a mask is a number, as 3, 0x3 or 0b11".to_string())
     }
 
-    /// The same as `NCCL_TESTS_SPLIT_MASK` writes it: in base 16, with `0x` or without.
+    /// A mask as `NCCL_TESTS_SPLIT_MASK` writes it: in base 16, with `0x` or without.
     ///
     /// # Errors
     /// A sentence about what such a mask looks like.

@@ -3,7 +3,7 @@
 use crate::base::interfaces::ways::{Barred, FaceCard, FaceTable};
 use crate::transport::net::socket::{SocketNet, SocketOptions};
 
-/// What the ranks have agreed on.
+/// Agreement of the ranks.
 pub struct AgreedFaces {
     /// All that it has.
     pub table: FaceTable,

@@ -38,7 +38,7 @@ const MOST_FAILURES: usize = 1024;
 /// The most failures that a warning tells.
 const MOST_TOLD: usize = 3;
 
-/// What a rank tells of the interfaces of its node, or why it cannot.
+/// Interfaces of a rank's node, or why it cannot tell them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ShownFaces(std::result::Result<FaceTable, Reported>);
 
@@ -54,7 +54,7 @@ struct Failure {
     why: String,
 }
 
-/// What a rank tells after a round.
+/// Report of a rank after a round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tried {
     failures: Vec<Failure>,
@@ -66,7 +66,7 @@ impl Record for Tried {
     const NAME: &'static str = "which ways a rank has tried";
 }
 
-/// What ranks tell of their interfaces, for `tests/fuzz`.
+/// Records of interfaces, for `tests/fuzz`.
 pub fn fuzz(bytes: &[u8]) -> [(&'static str, bool); 2] {
     [
         record::fuzz::<ShownFaces>(bytes),
@@ -74,7 +74,7 @@ pub fn fuzz(bytes: &[u8]) -> [(&'static str, bool); 2] {
     ]
 }
 
-/// What a rank knows while they agree.
+/// Knowledge of a rank while they agree.
 struct Agreeing<'a> {
     party: &'a Party<'a>,
     /// Of all ranks.
@@ -82,9 +82,9 @@ struct Agreeing<'a> {
     /// The lowest rank of each node.
     heads: Vec<Rank>,
     barred: Barred,
-    /// What this rank has tried.
+    /// Trials of this rank.
     tried: BTreeSet<(IpAddr, IpAddr)>,
-    /// What failed, in words.
+    /// Failure in words.
     faults: Vec<Failure>,
 }
 

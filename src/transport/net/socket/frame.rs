@@ -32,7 +32,7 @@ const PURPOSE: u8 = 1;
 pub const HANDLE: u8 = 1;
 const WELCOME_MAGIC: [u8; 8] = *b"KOLOnet\xf2";
 const HANDLE_MAGIC: [u8; 8] = *b"KOLOnet\xf3";
-/// What a handle has before and behind its addresses.
+/// Bytes of a handle before and behind its addresses.
 const HANDLE_REST: usize = 36;
 /// Bytes of an address in a handle.
 const SPOT: usize = 20;
