@@ -99,6 +99,7 @@ impl DeviceEngine {
     ///
     /// # Safety
     /// The buffers of the orders hold what these say, and nobody else touches them.
+    #[inline(always)]
     pub unsafe fn pass(
         &mut self,
         flight: &mut EngineFlight,
