@@ -7,7 +7,7 @@
 use super::descriptors::lifted;
 use super::{Code, Error};
 use std::fmt::Display;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -17,16 +17,9 @@ use std::path::Path;
 /// # Errors
 /// The system's; `InvalidInput` for what is no regular file, and `FileTooLarge`.
 pub fn bytes(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    if regular(&std::fs::metadata(path)?)?.is_none() {
+    let Some(file) = open(path)? else {
         return Ok(Vec::new());
-    }
-    // The path may lead elsewhere by now: whatever it is, opening it must not wait.
-    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
-    let mut options = OpenOptions::new();
-    let file = lifted(options.read(true).custom_flags(flags).open(path)?)?;
-    if regular(&file.metadata()?)?.is_none() {
-        return Ok(Vec::new());
-    }
+    };
     let mut bytes = Vec::new();
     file.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
@@ -34,6 +27,21 @@ pub fn bytes(path: &Path, most: u64) -> io::Result<Vec<u8>> {
         return Err(io::Error::new(ErrorKind::FileTooLarge, why));
     }
     Ok(bytes)
+}
+
+/// The regular file at `path`, to be read in parts; `None` for `/dev/null`.
+///
+/// # Errors
+/// The system's; `InvalidInput` for what is no regular file.
+pub fn open(path: &Path) -> io::Result<Option<File>> {
+    if regular(&std::fs::metadata(path)?)?.is_none() {
+        return Ok(None);
+    }
+    // The path may lead elsewhere by now: whatever it is, opening it must not wait.
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let mut options = OpenOptions::new();
+    let file = lifted(options.read(true).custom_flags(flags).open(path)?)?;
+    Ok(regular(&file.metadata()?)?.map(|()| file))
 }
 
 /// The text of the regular file at `path`, at most `most` bytes of it.

@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include "front.h"
 #include <dlfcn.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,11 +30,23 @@ enum { LIKE_MPICH, LIKE_OPENMPI, LIKE_ABI };
 
 #if defined(KOLO_MPI_ABI)
 static const int built = LIKE_ABI;
+#define BUILT "abi"
 #elif defined(OPEN_MPI)
 static const int built = LIKE_OPENMPI;
+#define BUILT "openmpi"
 #else
 static const int built = LIKE_MPICH;
+#define BUILT "mpich"
 #endif
+
+/* For `kolo doctor`, as the file names no MPI: the family, and the MPI that is loaded where there
+ * is none. `readelf -n` shows it; src/bin/kolo/doctor/object.rs reads it. */
+#define SAID BUILT "\0" KOLO_MPI_DEFAULT
+static const struct {
+    uint32_t name_bytes, said_bytes, type;
+    char name[8];
+    char said[(sizeof SAID + 3) / 4 * 4];
+} note __attribute__((section(".note.kolo"), used, aligned(4))) = {5, sizeof SAID, 1, "kolo", SAID};
 
 /* The family of a library, by what it says of itself; -1 for one that is not known. */
 static int family_of(const char *version)

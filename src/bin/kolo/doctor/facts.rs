@@ -79,11 +79,52 @@ pub struct GpuFacts {
 pub struct StartFacts {
     /// Who started it.
     pub by: StartedBy,
-    /// Files that say which MPI is meant: the program, the library that a variable names; each with
-    /// its family, or why it cannot be read.
-    pub linked: Vec<(String, std::result::Result<Option<String>, String>)>,
+    /// Files that say which MPI is meant: the program, the library that a variable names.
+    pub linked: Vec<LinkedFacts>,
     /// The families that this installation of kolo has a library for; `None` where it is none.
     pub installed: Option<Vec<String>>,
+}
+
+/// A program or library, and which MPI it has when it starts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LinkedFacts {
+    /// The file as it was named.
+    pub file: String,
+    /// Why it cannot be read.
+    pub fault: Option<String>,
+    /// The MPIs that come with it.
+    pub mpis: Vec<MpiFacts>,
+    /// The `libkolo_mpi` that come with it.
+    pub kolo: Vec<KoloFacts>,
+    /// Libraries that the loader does not find, and which file needs each; empty for this one.
+    pub missing: Vec<(String, String)>,
+    /// Why nothing is known of its MPI, or that it has none.
+    pub untold: Option<String>,
+}
+
+/// An MPI that a program loads.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MpiFacts {
+    /// Its file name; empty where it is a part of the program.
+    pub library: String,
+    /// The file that needs it; empty for the program.
+    pub by: String,
+    /// Its binary interface: `openmpi`, `mpich` or `abi`.
+    pub family: Option<String>,
+    /// Whose launcher starts it: `openmpi` or `mpich`.
+    pub launcher: Option<String>,
+}
+
+/// A `libkolo_mpi` that a program loads.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct KoloFacts {
+    /// Its path.
+    pub file: String,
+    /// The family of MPI that it was built for.
+    pub family: String,
 }
 
 /// A file of measured times.

@@ -2,11 +2,9 @@
 
 use super::facts::{Gathered, NodeFacts, NodeSeen, RankFacts, StartFacts, Trials, TunerFacts};
 use super::gather_network::{listen, names_in, of_network};
-use super::{gather_left, software};
+use super::{gather_left, linked};
 use crate::facts as system;
 use crate::launcher::{self, Family};
-use elf::ElfBytes;
-use elf::endian::AnyEndian;
 use kolo::base::{Code, Error, folder, input_file};
 use kolo::bootstrap::mpi_library::{LIBRARY, VARIABLE};
 use kolo::bootstrap::reach::Listeners;
@@ -100,13 +98,12 @@ fn of_machine(here: &ThisRank, facts: &mut NodeFacts) {
 fn start(program: Option<&Path>, lasting: bool) -> StartFacts {
     let named = launcher::variable(VARIABLE).map(PathBuf::from);
     let files = program.map(Path::to_path_buf).into_iter().chain(named);
-    let linked = files.map(|file| {
-        let family = needed(&file).map(|names| software::family_of(&names).map(str::to_owned));
-        (file.display().to_string(), family)
-    });
+    let linked = files.map(|file| linked::of_file(&file));
     StartFacts {
         by: launcher::started_by(),
-        linked: linked.filter(|(_, is)| !lasting || is.is_ok()).collect(),
+        linked: linked
+            .filter(|one| !lasting || one.fault.is_none())
+            .collect(),
         installed: config::install_prefix().map(|_| {
             let found = Family::ALL
                 .into_iter()
@@ -114,31 +111,6 @@ fn start(program: Option<&Path>, lasting: bool) -> StartFacts {
             found.map(|family| family.name().to_owned()).collect()
         }),
     }
-}
-
-/// The libraries that a program or library names as needed.
-fn needed(file: &Path) -> std::result::Result<Vec<String>, String> {
-    let bytes = fs::read(file).map_err(|error| error.to_string())?;
-    // A script may start any program.
-    if !bytes.starts_with(b"\x7fELF") {
-        return Ok(Vec::new());
-    }
-    names_needed(&bytes).map_err(|error| error.to_string())
-}
-
-fn names_needed(bytes: &[u8]) -> std::result::Result<Vec<String>, elf::ParseError> {
-    let file = ElfBytes::<AnyEndian>::minimal_parse(bytes)?;
-    let (Some(table), Some(header)) = (file.dynamic()?, file.section_header_by_name(".dynstr")?)
-    else {
-        return Ok(Vec::new());
-    };
-    let strings = file.section_data_as_strtab(&header)?;
-    let entries = table
-        .iter()
-        .filter(|entry| entry.d_tag == elf::abi::DT_NEEDED);
-    entries
-        .map(|entry| Ok(strings.get(entry.d_val() as usize)?.to_owned()))
-        .collect()
 }
 
 fn tuner(path: &Path, lasting: bool) -> Option<TunerFacts> {
@@ -258,23 +230,5 @@ mod tests {
         assert!(!of(&["[Login]\nRemoveIPC=no\n"]));
         assert!(of(&["RemoveIPC=no", "RemoveIPC=yes"]));
         assert!(!of(&["RemoveIPC=yes", " RemoveIPC=false "]));
-    }
-
-    #[test]
-    fn this_program_needs_the_c_library() {
-        let names = needed(&std::env::current_exe().unwrap()).unwrap();
-        assert!(
-            names.iter().any(|name| name.starts_with("libc.so")),
-            "{names:?}"
-        );
-        assert!(needed(Path::new("/no/such/program")).is_err());
-        assert_eq!(
-            needed(Path::new("/proc/self/status")).unwrap(),
-            Vec::<String>::new()
-        );
-        let mut cut = fs::read(std::env::current_exe().unwrap()).unwrap();
-        cut.truncate(4000);
-        // Bytes of others: a fault or nothing, and never a panic.
-        let _ = names_needed(&cut);
     }
 }

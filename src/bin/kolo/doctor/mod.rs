@@ -5,11 +5,12 @@
 //!
 //! **Idea.** Every rank gathers facts ([`facts`], [`gather`]) and sends them to all; the lowest
 //! rank of each node also tries connections to other nodes ([`trials`]). A check is a pure function
-//! of these facts ([`limits`], [`network`], [`placement`], [`software`], [`gpus`], [`leftovers`])
-//! and gives findings. Rank 0 prints them.
+//! of these facts ([`limits`], [`network`], [`placement`], [`software`], [`mpi`], [`gpus`],
+//! [`leftovers`]) and gives findings. Rank 0 prints them.
 //!
 //! The exit code is 0 where nothing was found and 1 where something was.
 
+mod cache;
 mod facts;
 mod finding;
 mod gather;
@@ -19,10 +20,14 @@ mod gather_network;
 mod gpus;
 mod leftovers;
 mod limits;
+mod linked;
+mod mpi;
 mod network;
+mod object;
 mod placement;
 #[cfg(test)]
 mod samples;
+mod search;
 mod software;
 mod trials;
 
@@ -80,7 +85,7 @@ const OF_NODE: [Check; 8] = [
     limits::shm,
     software::settings,
     software::tuner,
-    software::mpi,
+    mpi::mpi,
 ];
 
 /// The others, in the order in which one mends things.
@@ -148,12 +153,12 @@ fn alone(args: &DoctorArgs, here: &ThisRank) -> ExitCode {
     if args.json {
         out::json(&document(&job, &found));
     } else {
-        out::line(&in_one_line(&here.rank.host, &found));
+        out::line(&in_one_line(&here.rank.host, &found, &mpi::notes(&job)));
     }
     exit(!found.is_empty())
 }
 
-fn in_one_line(host: &str, found: &[Finding]) -> String {
+fn in_one_line(host: &str, found: &[Finding], notes: &[String]) -> String {
     let bare = |one: &Finding| {
         let nodes = Vec::new();
         Finding {
@@ -162,13 +167,26 @@ fn in_one_line(host: &str, found: &[Finding]) -> String {
         }
         .short()
     };
-    match found {
-        [] => format!("{host}: nothing found"),
-        found => {
-            let words: Vec<String> = found.iter().map(bare).collect();
-            format!("{host}: {}", words.join("; "))
-        }
+    let mut words: Vec<String> = found.iter().map(bare).collect();
+    if words.is_empty() {
+        words.push(nothing(notes).into());
     }
+    words.extend_from_slice(notes);
+    format!("{host}: {}", words.join("; "))
+}
+
+/// The words where there is no finding: a program of which nothing is known has not been found to
+/// be right.
+fn nothing(unknown: &[String]) -> &'static str {
+    match unknown {
+        [] => "nothing found",
+        _ => "nothing found, but not everything is known",
+    }
+}
+
+/// What is no fault: a line each.
+fn notes(job: &Gathered) -> Vec<String> {
+    [mpi::notes(job), gpus::notes(job)].concat()
 }
 
 /// The ranks have not met: one process of each node says why, and what is so on its node.
@@ -271,7 +289,7 @@ fn print(args: &DoctorArgs, job: &Gathered, found: &[Finding]) {
     for one in found {
         out::line(&one.line());
     }
-    for line in gpus::notes(job) {
+    for line in notes(job) {
         out::report(&format!("kolo doctor: {line}"));
     }
     out::report(&format!(
@@ -279,7 +297,7 @@ fn print(args: &DoctorArgs, job: &Gathered, found: &[Finding]) {
         out::counted(job.ranks.len(), "rank"),
         out::counted(job.nodes.len(), "node"),
         match found.len() {
-            0 => "nothing found".into(),
+            0 => nothing(&mpi::notes(job)).into(),
             count => out::counted(count, "finding"),
         }
     ));
@@ -291,7 +309,7 @@ fn document(job: &Gathered, found: &[Finding]) -> serde_json::Value {
         "ranks": job.ranks.len(),
         "nodes": names,
         "findings": found,
-        "notes": gpus::notes(job),
+        "notes": notes(job),
     })
 }
 
@@ -332,17 +350,21 @@ mod tests {
     #[test]
     fn a_node_alone_says_one_line() {
         let mut job = healthy(1, 1);
-        assert_eq!(in_one_line("node1", &[]), "node1: nothing found");
+        assert_eq!(in_one_line("node1", &[], &[]), "node1: nothing found");
         job.nodes[0].facts.shm = None;
         job.ranks[0].files = Some(99);
         let found: Vec<Finding> = OF_NODE.iter().flat_map(|check| check(&job)).collect();
-        let line = in_one_line("node1", &found);
+        let line = in_one_line("node1", &found, &[]);
         assert!(
             line.starts_with("node1: open files: a process may have 99"),
             "{line}"
         );
         assert!(line.contains("; /dev/shm: there is none"), "{line}");
         assert!(!line.contains('\n'));
+        let notes = ["MPI: ./run.sh: it is a script".to_string()];
+        let line = in_one_line("node1", &[], &notes);
+        assert!(line.ends_with("; MPI: ./run.sh: it is a script"), "{line}");
+        assert!(!line.contains("nothing found;"), "{line}");
     }
 
     #[test]

@@ -1,8 +1,7 @@
-//! Checks of software: which MPI, which builds, which settings, which file of measured times.
+//! Checks of software: which builds, which settings, which file of measured times.
 
-use super::facts::{Gathered, StartFacts};
+use super::facts::Gathered;
 use super::finding::{Finding, differing, of_difference, on_nodes, told};
-use crate::launcher::StartedBy;
 use std::collections::BTreeMap;
 
 /// RDMA ports that are not the same on all nodes.
@@ -17,70 +16,6 @@ pub fn hcas(job: &Gathered) -> Vec<Finding> {
         .map(|groups| of_difference("RDMA devices", &groups, "ports differ", fix.into()))
         .into_iter()
         .collect()
-}
-
-/// A program, or a library of kolo, of another MPI than the launcher's.
-pub fn mpi(job: &Gathered) -> Vec<Finding> {
-    on_nodes(job, "MPI", |node| {
-        let starts = job.ranks_of(node).map(|rank| &rank.start);
-        starts.flat_map(of_start).collect()
-    })
-}
-
-fn of_start(start: &StartFacts) -> Vec<(String, String)> {
-    let mut faults = Vec::new();
-    for (file, family) in &start.linked {
-        match family {
-            Ok(Some(family)) => faults.extend(mismatch(start.by, file, family)),
-            Ok(None) => (),
-            Err(why) => faults.push((
-                format!("{file} cannot be read: {why}"),
-                "name a file that all nodes see".into(),
-            )),
-        }
-    }
-    let wanted = match start.by {
-        StartedBy::OpenMpi => "openmpi",
-        StartedBy::Mpich => "mpich",
-        _ => return faults,
-    };
-    if let Some(installed) = start.installed.as_ref().filter(|it| !it.is_empty())
-        && !installed.iter().any(|family| family == wanted)
-    {
-        faults.push((
-            format!(
-                "the mpirun is that of {wanted}, and kolo is installed for {}",
-                installed.join(", ")
-            ),
-            format!(
-                "use the mpirun of {0}, or make install MPI={wanted}",
-                installed[0]
-            ),
-        ));
-    }
-    faults
-}
-
-/// Debian has both launchers under names of their own, clusters have modules.
-const MPICH_STARTS: &str = "the mpirun of MPICH (its module, or mpirun.mpich)";
-const OPEN_MPI_STARTS: &str = "the mpirun of Open MPI (its module, or mpirun.openmpi)";
-
-/// Each process of the wrong family believes that it is alone.
-fn mismatch(by: StartedBy, file: &str, family: &str) -> Option<(String, String)> {
-    let is_open = family == "openmpi";
-    let (by, fix) = match by {
-        StartedBy::OpenMpi if !is_open => ("the mpirun of Open MPI", MPICH_STARTS),
-        StartedBy::Mpich if is_open => ("the mpirun of MPICH", OPEN_MPI_STARTS),
-        StartedBy::SlurmPmix if !is_open => ("srun --mpi=pmix", "srun --mpi=pmi2"),
-        StartedBy::SlurmPmi2 if is_open => ("srun --mpi=pmi2", "srun --mpi=pmix"),
-        StartedBy::SlurmNone if is_open => ("srun --mpi=none", "srun --mpi=pmix"),
-        StartedBy::SlurmNone => ("srun --mpi=none", "srun --mpi=pmi2"),
-        _ => return None,
-    };
-    Some((
-        format!("{file} is linked to {family}, and {by} started it: each rank would be alone"),
-        format!("start it with {fix}, or build it with the other MPI"),
-    ))
 }
 
 /// kolo's files that are not the same on all nodes.
@@ -177,15 +112,6 @@ fn count(cpus: &str) -> u32 {
     kolo::topo::CpuSet::parse_list(cpus).map_or(0, |set| set.len() as u32)
 }
 
-/// The family of an MPI program or library, by the libraries that it needs.
-pub fn family_of(needed: &[String]) -> Option<&'static str> {
-    let is = |start: &str| needed.iter().any(|name| name.starts_with(start));
-    if is("libmpich.so") || is("libmpi.so.12") {
-        return Some("mpich");
-    }
-    is("libmpi.so").then_some("openmpi")
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::facts::TunerFacts;
@@ -207,56 +133,6 @@ mod tests {
         );
         job.nodes[1].facts.hcas.clear();
         assert!(lines(&hcas(&job)).contains("none on node2"));
-    }
-
-    #[test]
-    fn the_wrong_family_has_its_launcher() {
-        let found = |by, family: &str| {
-            let mut job = healthy(2, 2);
-            for rank in &mut job.ranks {
-                rank.start.by = by;
-                rank.start.linked = vec![("./a.out".into(), Ok(Some(family.into())))];
-            }
-            lines(&mpi(&job))
-        };
-        let text = found(StartedBy::OpenMpi, "mpich");
-        assert!(
-            text.starts_with("MPI: node1, node2: ./a.out is linked to mpich"),
-            "{text}"
-        );
-        let fix = "start it with the mpirun of MPICH (its module, or mpirun.mpich), or build";
-        assert!(text.contains(fix), "{text}");
-        let text = found(StartedBy::Mpich, "openmpi");
-        let fix = "start it with the mpirun of Open MPI (its module, or mpirun.openmpi), or build";
-        assert!(text.contains(fix), "{text}");
-        assert!(found(StartedBy::SlurmPmix, "mpich").contains("--mpi=pmi2"));
-        assert!(found(StartedBy::SlurmPmi2, "openmpi").contains("--mpi=pmix"));
-        assert!(found(StartedBy::SlurmNone, "openmpi").contains("--mpi=pmix"));
-        assert_eq!(found(StartedBy::OpenMpi, "openmpi"), "");
-        assert_eq!(found(StartedBy::Mpich, "mpich"), "");
-        assert_eq!(found(StartedBy::Nobody, "mpich"), "");
-    }
-
-    #[test]
-    fn an_installation_for_another_mpi_is_told() {
-        let mut job = healthy(1, 1);
-        job.ranks[0].start.by = StartedBy::OpenMpi;
-        job.ranks[0].start.installed = Some(vec!["mpich".into()]);
-        assert!(lines(&mpi(&job)).contains("make install MPI=openmpi"));
-        job.ranks[0].start.installed = Some(vec!["mpich".into(), "openmpi".into()]);
-        assert_eq!(mpi(&job), []);
-        job.ranks[0].start.linked = vec![("./b".into(), Err("no such file".into()))];
-        assert!(lines(&mpi(&job)).contains("./b cannot be read: no such file"));
-    }
-
-    #[test]
-    fn families_are_known_by_what_is_needed() {
-        let of =
-            |names: &[&str]| family_of(&names.iter().map(|n| n.to_string()).collect::<Vec<_>>());
-        assert_eq!(of(&["libc.so.6", "libmpi.so.40"]), Some("openmpi"));
-        assert_eq!(of(&["libmpich.so.12"]), Some("mpich"));
-        assert_eq!(of(&["libmpi.so.12"]), Some("mpich"));
-        assert_eq!(of(&["libm.so.6"]), None);
     }
 
     #[test]
