@@ -1,3 +1,6 @@
 #!/bin/sh
 # For `HealthCheckProgram` in slurm.conf, which takes no arguments: see healthcheck.sh.
-exec "$(dirname -- "$0")/healthcheck.sh" --drain
+# slurmd gives no PATH, and the name may be that of a link.
+PATH=${PATH:+$PATH:}/usr/bin:/bin
+self=$(readlink -f -- "$0" 2>/dev/null) || self=$0
+exec "${self%/*}/healthcheck.sh" --drain

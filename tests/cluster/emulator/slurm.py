@@ -44,6 +44,7 @@ SwitchType=switch/none
 MpiDefault=none
 ReturnToService=2
 SlurmdParameters=config_overrides
+SlurmctldParameters=enable_configless
 SlurmctldTimeout=10
 SlurmdTimeout=10
 MessageTimeout=10
