@@ -17,7 +17,15 @@
 # regular file of the user goes, with one name, which is one of those below, and which no process
 # has open or mapped, so that other jobs of the same user on this node keep theirs. A job of root is
 # left alone. The script always succeeds, for Slurm drains a node whose Epilog fails.
+#
+# slurmd gives its Epilog no PATH. It waits for it without a limit, and the node stays "completing"
+# meanwhile, so the limit is here. Of what an Epilog prints slurmd keeps nothing, so that goes to
+# the node's own log, as kolo-epilog.
 set -u
+# As a variable alone, a shell's own PATH would not reach the commands.
+PATH=${PATH:+$PATH:}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export PATH
+LIMIT=60        # seconds, for everything
 
 # Names in /dev/shm, as Open MPI, MPICH, UCX and PSM2 choose them.
 # `kolo doctor` looks for the same ones.
@@ -33,7 +41,7 @@ MARK=KOLO_EPILOG_RUNS
 ENDED=10
 
 part=all
-case ${1:-} in --dry-run | --end | --list | --remove) part=${1#--}; shift ;; esac
+case ${1:-} in --dry-run | --inside | --end | --list | --remove) part=${1#--}; shift ;; esac
 uid=${1:-${SLURM_JOB_UID:-}}
 job=${SLURM_JOB_ID:-}
 
@@ -223,8 +231,31 @@ as_user() {
     fi
 }
 
+# Passes on what is said, to the log of the node too if slurmd is who reads it. A log that does not
+# take it is not asked again.
+told() {
+    log=${SLURM_SCRIPT_CONTEXT:-}
+    while IFS= read -r said; do
+        printf '%s\n' "$said"
+        [ -z "$log" ] || timeout -k 1 2 logger -t kolo-epilog -- "$said" 2>/dev/null || log=
+    done
+}
+
+# Does everything in a process for which nobody waits longer than the limit. A folder of the user
+# may be a file system of his whose server does not answer, and then not even SIGKILL ends who looks
+# there; so what is said passes through a process that can be ended.
+guarded() {
+    {
+        (
+            timeout -k 1 "$LIMIT" /bin/sh "$0" --inside "$uid" "$dry" 2>&1 </dev/null
+            case $? in 124 | 137) tell "it did not end within $LIMIT s, and was left there" ;; esac
+        ) 2>/dev/null &
+    } | timeout -k 1 $((LIMIT + 2)) cat | told
+}
+
 dry=${2:-}
 if [ "$part" = dry-run ]; then dry=yes part=all; fi
+if [ "$part" = all ]; then guarded; exit 0; fi
 if [ "$(id -u)" = 0 ]; then
     # Root sees every process of every user; the user's rights look, end and remove.
     ended=0
@@ -247,6 +278,6 @@ case $part in
         used=$(printf '%s\n' "$said" | sed -n 's/^= //p')
         remove_files
         ;;
-    all) processes | end_processes; asked=$(candidates); used=$(in_use); remove_files ;;
+    inside) processes | end_processes; asked=$(candidates); used=$(in_use); remove_files ;;
 esac
 exit 0

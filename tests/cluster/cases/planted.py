@@ -8,6 +8,7 @@ import os
 import random
 import re
 import shlex
+import time
 
 from harness import SOURCE, case
 
@@ -155,15 +156,15 @@ def planted_links_lead_nowhere(cluster):
 
 @case(nodes=1)
 def the_epilog_becomes_the_user_by_what_there_is(cluster):
-    needed = "id cat env sh ls sed sort stat grep tr sleep rm ln".split()
+    needed = "id cat env sh ls sed sort stat grep tr sleep rm ln timeout".split()
     for way in ("setpriv", "runuser", "su", None):
         tools = os.path.join(cluster.folder, "tools-%s" % way)
         script = ["mkdir -p " + tools] + [
             "ln -sf $(command -v %s) %s/" % (name, tools) for name in needed + [way] if name]
         script += [by(VICTIM, "mkdir -p -m 0700 /tmp/kolo-%d; echo x >/tmp/kolo-%d/machine.%d; "
                       "id >/dev/shm/ucx_shm_dead" % (VICTIM, VICTIM, DEAD)),
-                   "SLURM_JOB_UID=%d PATH=%s sh %s 2>&1; ls /tmp/kolo-%d /dev/shm"
-                   % (VICTIM, tools, EPILOG, VICTIM)]
+                   "sed 's|^PATH=.*|PATH={0}|' {1} >{0}/epilog; SLURM_JOB_UID={2} sh {0}/epilog "
+                   "2>&1; ls /tmp/kolo-{2} /dev/shm".format(tools, EPILOG, VICTIM)]
         said = cluster.sh("node1", "\n".join(script))
         if way:
             assert said.count(" removed\n") == 2 and "ucx_shm_dead\n" not in said.split(
@@ -171,3 +172,43 @@ def the_epilog_becomes_the_user_by_what_there_is(cluster):
         else:
             assert "there is no setpriv, runuser or su here" in said, said
             assert "ucx_shm_dead\n" in said and "machine.%d" % DEAD in said, said
+
+
+# A folder of the user where nothing answers: who looks there cannot be ended, and holds what he
+# writes to.
+STUCK = """#!/bin/sh
+echo "kolo epilog: looks"
+setsid sleep 30 &
+exec sleep 30
+"""
+
+
+@case(nodes=1)
+def the_epilog_ends_by_itself_and_is_heard(cluster):
+    """As slurmd starts it: without PATH, and with nobody who reads what it prints."""
+    tools = os.path.join(cluster.folder, "tools")
+    logged = os.path.join(cluster.folder, "logged")
+    files = {"setpriv": STUCK, "logger": "#!/bin/sh\necho \"$*\" >>%s\n" % logged}
+    os.makedirs(tools)
+    for name, text in files.items():
+        with open(os.path.join(tools, name), "w") as f:
+            f.write(text)
+        os.chmod(os.path.join(tools, name), 0o755)
+    slurmd = "env -i SLURM_SCRIPT_CONTEXT=epilog_slurmd SLURM_JOB_UID=%d " % VICTIM
+    plant = by(VICTIM, "echo x >/dev/shm/ucx_shm_dead")
+    # The shell of other distributions looks in /usr/local/bin and /usr/bin alone, so that commands
+    # of /usr/sbin would be missed; here those that are needed lie in no usual folder at all.
+    for shell in ("dash", "bash"):
+        said = cluster.sh("node1", "{0}; mount --bind {1}/logger $(command -v logger); {2} PATH="
+                          "/nowhere $(command -v {3}) {4} 2>&1; ls /dev/shm".format(
+                              plant, tools, slurmd, shell, EPILOG))
+        assert said == "kolo epilog: /dev/shm/ucx_shm_dead removed\n", (shell, said)
+        with open(logged) as f:
+            assert f.read() == "-t kolo-epilog -- " + said, shell
+        os.unlink(logged)
+    begin = time.monotonic()
+    said = cluster.sh("node1", "{0}; sed 's|^LIMIT=60 |LIMIT=1 |; s|^PATH=|&{1}:|' {2} >{1}/it; "
+                      "{3} sh {1}/it 2>&1 | cat; ls /dev/shm".format(
+                          plant, tools, EPILOG, slurmd))
+    assert time.monotonic() - begin < 20, said
+    assert "it did not end within 1 s" in said and "ucx_shm_dead\n" in said, said
