@@ -87,10 +87,10 @@ uninstall: ## remove what install put under PREFIX; settings that you changed st
 	@bindings/install.sh --remove "$(PREFIX)"
 
 # See config/packaging for those of Spack, EasyBuild and RPM.
-deb: build ## make a package for Debian (needs: cargo install cargo-deb)
+deb: build ## make a package for Debian, MPI=mpich: kolo-mpich (needs: cargo install cargo-deb)
 	@rm -rf build/package
 	@BUILT=$(BUILT) DESTDIR=$(CURDIR)/build/package FAMILIES="$(FAMILIES)" bindings/install.sh /usr
-	$(CARGO) deb --no-build --no-strip
+	$(CARGO) deb --no-build --no-strip $(if $(word 2,$(FAMILIES)),,--variant=$(FAMILIES))
 
 deps: ## install missing packages with apt, after saying which and why
 	@config/deps.sh

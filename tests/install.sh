@@ -158,6 +158,7 @@ grep -q 'FAMILIES="mpich" ' <<<"$said" || fail "make install MPI=mpich does: $sa
 DESTDIR=$scratch/packed bindings/install.sh /usr >/dev/null
 [ ! -e "$scratch/packed/usr/share/modulefiles" ] || fail "a module would take /usr/bin away"
 tests/install/packaging.py "$scratch/packed"
+tests/install/rpm.py
 DESTDIR=$scratch/packed bindings/install.sh --remove /usr >/dev/null
 left=$(cd "$scratch/packed" && find . -mindepth 1 | sort | tr '\n' ' ')
 [ "$left" = "./etc " ] || fail "left of the package: $left"

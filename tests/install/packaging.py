@@ -4,7 +4,7 @@
     tests/install/packaging.py PACKED    PACKED is an installation for /usr, by DESTDIR
 
 Versions and names are those of Cargo.toml, the variables that make is given are in the Makefile,
-and the package for Debian takes every installed file.
+and the package for Debian takes every installed file. (That for RHEL and Fedora is in rpm.py.)
 """
 import glob
 import pathlib
@@ -100,20 +100,6 @@ def easybuild() -> None:
     check(newer[0] >= newer[1], f"EasyBuild builds with Rust {rust}, kolo needs {RUST}")
 
 
-def rpm() -> None:
-    """The spec is parsed, for both MPIs."""
-    path = RECIPES / "rpm/kolo.spec"
-    for mpi in ("openmpi", "mpich"):
-        said = subprocess.run(["rpmspec", "--parse", "--define", f"mpi {mpi}", path],
-                              capture_output=True, text=True, check=False)
-        check(said.returncode == 0 and not said.stderr, f"rpmspec: {said.stderr}")
-        check(f"\nVersion:        {VERSION}\n" in said.stdout, "another version in kolo.spec")
-        check(f"cargo >= {RUST}\n" in said.stdout, f"kolo.spec does not ask for Rust {RUST}")
-        (line,) = re.findall(r"^MODULES.* make install (.*)$", said.stdout, re.MULTILINE)
-        given = words_for_make(line.split(), "RPM")
-        check(given["PREFIX"] == f"/opt/kolo/{VERSION}" and given["MPI"] == mpi, f"RPM: {given}")
-
-
 def debian(packed: pathlib.Path) -> None:
     """Every installed file is in the package once, with its mode."""
     deb = CARGO["package"]["metadata"]["deb"]
@@ -142,14 +128,32 @@ def debian(packed: pathlib.Path) -> None:
               f"Debian: {name} has mode {mode}, and {taken[name]} in the package")
     check(deb["conf-files"] == ["/etc/kolo/kolo.toml"], "Debian: settings are no conf-file")
     check((TOP / deb["triggers-file"]).is_file(), "Debian: no triggers")
+    debian_names(deb)
+
+
+def debian_names(deb: dict) -> None:
+    """The packages of one MPI and of several have names of their own, and exclude each other."""
+    names = {"kolo": deb} | {f"kolo-{mpi}": words for mpi, words in deb["variants"].items()}
+    (known,) = re.findall(r"^KNOWN *:= (.*)$", MAKEFILE, re.MULTILINE)
+    check(set(deb["variants"]) == set(known.split()), f"Debian: no package for each of {known}")
+    for name, words in names.items():
+        check(set(words["conflicts"].split(", ")) == set(names) - {name}, f"{name} beside others")
+        check(words["conflicts"] == words["replaces"], f"{name} takes the place of others")
+        check((words.get("provides") == "kolo") == (name != "kolo"), f"{name} is no kolo")
+    for given, wanted in (((), None), (("MPI=mpich",), "mpich"),
+                          (("FAMILIES=openmpi mpich",), None), (("FAMILIES=openmpi",), "openmpi")):
+        said = subprocess.run(["make", "--dry-run", "deb", *given], capture_output=True, text=True,
+                              check=True, cwd=TOP).stdout
+        (made,) = re.findall(r"^.*cargo deb.*$", said, re.MULTILINE)
+        found = re.search(r"--variant=(\w+)", made)
+        check((found and found[1]) == wanted, f"make deb {given} does: {made}")
 
 
 def main() -> int:
     spack()
     easybuild()
-    rpm()
     debian(pathlib.Path(sys.argv[1]).resolve())
-    print("ok    recipes for Spack, EasyBuild, RPM and Debian")
+    print("ok    recipes for Spack, EasyBuild and Debian")
     return 0
 
 
