@@ -52,7 +52,31 @@ class Spec:
         return self.part
 
 
-def spack() -> None:
+def recipe_of_spack(release: str, names: dict) -> type:
+    """The class of the recipe, as a release of Spack imports it."""
+    base = {"MakefilePackage": type("MakefilePackage", (), {})}
+    places = {"0.23": {"spack": {}, "spack.package": names | base, "spack.build_systems": {},
+                       "spack.build_systems.makefile": base},
+              "1.0": {"spack": {}, "spack.package": names, "spack_repo": {},
+                      "spack_repo.builtin": {}, "spack_repo.builtin.build_systems": {},
+                      "spack_repo.builtin.build_systems.makefile": base}}[release]
+    for place, inside in places.items():
+        sys.modules[place] = types.ModuleType(place)
+        sys.modules[place].__dict__.update(inside)
+        sys.modules[place].__path__ = []
+    # Both releases put these into the recipe before it builds.
+    recipe = {"spack_fc": "/spack/gfortran", "make": names["make"]}
+    try:
+        exec(compile((RECIPES / "spack/package.py").read_text(), "package.py", "exec"), recipe)
+    except (ImportError, NameError) as error:
+        check(False, f"Spack {release} cannot read its recipe: {error}")
+    for place in places:
+        del sys.modules[place]
+    check(issubclass(recipe["Kolo"], base["MakefilePackage"]), f"Spack {release}: another kind")
+    return recipe["Kolo"]
+
+
+def spack(release: str) -> None:
     """Runs the recipe with directives that only take notes."""
     notes: dict[str, list[tuple]] = {}
 
@@ -62,18 +86,15 @@ def spack() -> None:
     names = {name: directive(name) for name in
              ("license", "version", "variant", "depends_on", "conflicts")}
     built: list[tuple] = []
-    names |= {"MakefilePackage": object, "spack_fc": "/spack/gfortran",
-              "join_path": lambda *parts: "/".join(map(str, parts)),
+    names |= {"join_path": lambda *parts: "/".join(map(str, parts)),
               "make": lambda *words: built.append(words)}
-    source = (RECIPES / "spack/package.py").read_text()
-    check("from spack.package import *\n" in source, "Spack's names are not imported")
-    exec(compile(source.replace("from spack.package import *\n", ""), "package.py", "exec"), names)
+    kolo = recipe_of_spack(release, names)
     check((VERSION,) in [args for args, _ in notes["version"]], f"Spack has no {VERSION}")
     needed = [args[0] for args, _ in notes["depends_on"]]
     check(f"rust@{RUST}:" in needed and "hwloc@2:" in needed, f"Spack needs {needed}")
     for has, family in ((("+fortran", "^openmpi"), "openmpi"), (("+fortran",), "mpich"),
                         (("+abi",), "abi")):
-        package = names["Kolo"]()
+        package = kolo()
         package.spec = Spec(*has)
         package.prefix = types.SimpleNamespace(lib="/p/lib")
         package.build(None, None)
@@ -150,7 +171,8 @@ def debian_names(deb: dict) -> None:
 
 
 def main() -> int:
-    spack()
+    for release in ("0.23", "1.0"):
+        spack(release)
     easybuild()
     debian(pathlib.Path(sys.argv[1]).resolve())
     print("ok    recipes for Spack, EasyBuild and Debian")

@@ -71,7 +71,7 @@ def recipe() -> None:
         check(f"\nRequires:       {plain}\n" in parsed(mpi, "--undefine", "rhel", "--undefine",
                                                        "fedora"), "another distribution's")
         site = parsed(mpi, "--without", "system_mpi", "--define", f"mpi_modules site/{mpi}")
-        check("\nRequires:" not in site and f"{mpi}-devel" not in site, "a site's own MPI: required")
+        check("\nRequires:" not in site and f"{mpi}-devel" not in site, "a site's MPI: required")
         check(f'MODULES_{mpi}="site/{mpi}" ' in site, "a site's own MPI: its module")
 
 

@@ -2,9 +2,15 @@
 #
 # SPDX-License-Identifier: (Apache-2.0 OR MIT)
 
-"""kolo for Spack: put this folder into a repository as `packages/kolo` (`spack repo create`)."""
+"""kolo for Spack, from 0.18 on: put this file into a repository (`spack repo create`), as
+`packages/kolo/package.py` beside its `repo.yaml`."""
 
 from spack.package import *
+
+try:
+    from spack_repo.builtin.build_systems.makefile import MakefilePackage
+except ImportError:  # Spack before 1.0
+    from spack.build_systems.makefile import MakefilePackage
 
 
 class Kolo(MakefilePackage):
