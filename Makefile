@@ -59,7 +59,7 @@ endif
 .DEFAULT_GOAL := help
 # The order of prerequisites matters, and cargo uses all cores by itself.
 .NOTPARALLEL:
-.PHONY: always help demo test build install uninstall deb deps check bench fuzz guide clean stage \
+.PHONY: always prefix help demo test build install uninstall deb deps check bench fuzz guide clean stage \
         core $(FAMILIES:%=mpi-%) fortran interfaces test-rust test-install test-abi test-mpi test-rdma \
         test-rdma-short test-cluster deps-build bench-peers chaos test-chaos mutations spank \
         kernels test-sass gpu-bundle test-gpu test-full test-softgpu
@@ -80,7 +80,11 @@ test-full: test ## the same with all of the large grids, of which `make test` dr
 
 build: core $(FAMILIES:%=mpi-%) fortran ## build the libraries and the command (release)
 
-install: build ## install: PREFIX=/opt/kolo/1.0-openmpi MPI=openmpi COMPILERS="gfortran flang-new-19"
+# Asked before minutes of building.
+prefix:
+	@FAMILIES="$(FAMILIES)" bindings/install.sh --check "$(PREFIX)"
+
+install: prefix build ## install: PREFIX=/opt/kolo/0.1.0-openmpi MPI=openmpi COMPILERS="gfortran flang-new-19"
 	@BUILT=$(BUILT) FAMILIES="$(FAMILIES)" $(COMPILER_NAMES) bindings/install.sh "$(PREFIX)"
 
 uninstall: ## remove what install put under PREFIX; settings that you changed stay

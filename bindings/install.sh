@@ -3,6 +3,7 @@
 #
 #   bindings/install.sh PREFIX            DESTDIR is put before every path that is written
 #   bindings/install.sh --remove PREFIX   settings that somebody has changed stay
+#   bindings/install.sh --check PREFIX    only says whether it can be installed there
 #
 # Variables:
 #   FAMILIES            for which MPIs: openmpi, mpich, abi; without it, for those that are built
@@ -16,28 +17,54 @@
 #
 # No installed file names the prefix: the tree works where it is moved or copied to. The list of
 # installed files is kept in PREFIX/share/kolo/manifest, and removing follows that list and nothing
-# else; what is installed into the same prefix later is added to it.
+# else; what is installed into the same prefix later is added to it. A newer kolo takes the place of
+# an older one, whose files go. What somebody has changed since (PREFIX/share/kolo/sums tells) is
+# his, and stays. Whatever the umask is, everybody may read all of it.
 set -eu
+umask 022
 cd "$(dirname "$0")/.."
 
 fail() { echo "install: $*" >&2; exit 1; }
 
-remove=
-if [ "${1:-}" = --remove ]; then remove=yes; shift; fi
-[ $# = 1 ] || fail "usage: install.sh [--remove] PREFIX"
-case $1 in /*) prefix=${1%/} ;; *) fail "PREFIX must be an absolute path, and '$1' is not" ;; esac
+remove= check=
+case ${1:-} in
+    --remove) remove=yes; shift ;;
+    --check) check=yes; shift ;;
+esac
+[ $# = 1 ] || fail "usage: install.sh [--remove | --check] PREFIX"
+# Lists of paths are divided at colons and blanks, and options for linkers at commas.
+case $1 in
+    *[[:space:]:,\;\'\"\\\$\`\#\&\|\<\>\(\)\{\}\*\?\!]* | *\[* | *\]*)
+        fail "PREFIX is '$1': a blank, a colon or another sign that shells and lists of paths use" \
+            "cannot be in it"
+        ;;
+    / | //) fail "PREFIX cannot be /: for packages it is /usr, with DESTDIR before it" ;;
+    /*) prefix=${1%/} ;;
+    *) fail "PREFIX must be an absolute path, and '$1' is not (this may be meant: $PWD/$1)" ;;
+esac
 
 built=${BUILT:-target/release}
 families=${FAMILIES:-}
-if [ -z "$families" ]; then
+if [ -z "$remove$check" ] && [ -z "$families" ]; then
     for one in openmpi mpich abi; do
         [ ! -f "$built/mpi/$one/libkolo_mpi.so" ] || families="$families${families:+ }$one"
     done
 fi
-[ -n "$families" ] || fail "nothing is built in $built: run 'make build' first"
+[ -n "$families$remove$check" ] || fail "nothing is built in $built: run 'make build' first"
 top=${DESTDIR:-}$prefix
 case $top in /*) ;; *) top=$PWD/$top ;; esac
+# The nearest folder that is there must take what is not.
+if [ -z "$remove" ]; then
+    folder=$top
+    while [ ! -e "$folder" ] && [ ! -L "$folder" ]; do folder=$(dirname "$folder"); done
+    [ -d "$folder" ] || fail "PREFIX is $prefix, and $folder is no folder"
+    [ -w "$folder" ] && [ -x "$folder" ] || fail "$(id -un) cannot write into $folder," \
+        "so not into PREFIX=$prefix: name a folder of yours; or 'make build' with the same words," \
+        "and then as root: FAMILIES=\"$families\" bindings/install.sh $prefix"
+    [ -z "$check" ] || exit 0
+fi
 manifest=$top/share/kolo/manifest
+sums=$top/share/kolo/sums
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 # The site's settings, and beside the rest what they were when they were installed. What packages
 # put into /usr has its settings in /etc.
@@ -63,29 +90,75 @@ within() (
     "$@" "$base"
 )
 
+# The names of a list, below the prefix and nowhere else.
+listed() { grep -v -e '^/' -e '\(^\|/\)\.\.\(/\|$\)' "$1" || true; }
+
+# The files that are read, by name: a line for each that is there, of what it holds or leads to.
+states() (
+    cd -P -- "$top"
+    while read -r name; do
+        if [ -L "$name" ]; then
+            echo "$name $(readlink "$name")"
+        elif [ -f "$name" ]; then
+            echo "$name" >&3
+        fi
+    done 3>"$scratch/files"
+    tr '\n' '\0' <"$scratch/files" | xargs -0 -r cksum -- |
+        sed 's/^\([0-9]*\) \([0-9]*\) \(.*\)/\3 \1 \2/'
+)
+
+# Takes away the files that are read, by name; those that are not as they were installed stay, and
+# their names are in $scratch/changed.
+drop() {
+    sort -u >"$scratch/drop"
+    states <"$scratch/drop" | sort >"$scratch/now"
+    : >"$scratch/changed"
+    if [ -f "$sums" ]; then
+        # A file of which no sum was kept is as it was.
+        awk 'NR == FNR { was[$1] = $0; next } $1 in was && was[$1] != $0 { print $1 }' \
+            "$sums" "$scratch/now" | sort >"$scratch/changed"
+    fi
+    comm -23 "$scratch/drop" "$scratch/changed" | while read -r name; do
+        within "$top" "$name" rm -f
+    done
+    while read -r name; do
+        echo "install: $top/$name was changed since it was installed, and stays"
+    done <"$scratch/changed"
+}
+
+# Takes away the folders of the files that are read, where they are empty now. Others stay. Inner
+# ones come first.
+drop_folders() {
+    while read -r name; do
+        while case $name in */*) ;; *) false ;; esac; do
+            name=${name%/*}
+            echo "$name"
+        done
+    done | sort -ru | while read -r folder; do within "$top" "$folder" drop_empty || true; done
+}
+
 # Settings that nobody has changed, and their folder.
 drop_untouched() { if cmp -s "$1" "$pristine"; then rm -f "$1" && rmdir "$PWD" 2>/dev/null; fi; }
 
 # A folder that is empty now. (rmdir takes no link.)
 drop_empty() { rmdir "$1" 2>/dev/null; }
 
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
 if [ -n "$remove" ]; then
     [ -f "$manifest" ] || fail "there is no $manifest: nothing of kolo is installed there"
-    names=$(grep -v -e '^/' -e '\(^\|/\)\.\.\(/\|$\)' "$manifest")
+    names=$(listed "$manifest")
     if untouched; then
         case $prefix in
             /usr) within "${DESTDIR:-/}" etc/kolo/kolo.toml drop_untouched || true ;;
             *) within "$top" etc/kolo.toml drop_untouched || true ;;
         esac
     fi
-    echo "$names" | while read -r name; do within "$top" "$name" rm -f; done
-    # Folders that only kolo used are empty now; others are not, and stay. Inner ones come first.
-    echo "$names" | while read -r name; do
-        while case $name in */*) ;; *) false ;; esac; do
-            name=${name%/*}
-            echo "$name"
-        done
-    done | sort -ru | while read -r folder; do within "$top" "$folder" drop_empty || true; done
+    # The lists themselves come last: what they say is needed until then.
+    echo "$names" | grep -v '^share/kolo/\(manifest\|sums\)$' | drop
+    for name in share/kolo/manifest share/kolo/sums; do within "$top" "$name" rm -f; done
+    echo "$names" | drop_folders
     rmdir "$top" 2>/dev/null || true
     echo "kolo was removed from $top"
     [ ! -f "$settings" ] || echo "your settings stay: $settings"
@@ -158,8 +231,6 @@ fill() {
     put 644 "$scratch/filled" "$name"
 }
 
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
 list=$scratch/manifest
 : >"$list"
 lib='-L${libdir} -Wl,-rpath,${libdir}'
@@ -325,13 +396,69 @@ done
 if [ ! -e "$settings" ] || untouched; then install -D -m 644 config/kolo.toml "$settings"; fi
 put 644 config/kolo.toml share/kolo/kolo.toml
 
-echo share/kolo/manifest >>"$list"
-[ ! -f "$manifest" ] || cat "$manifest" >>"$list"
+# overtaken OLD NEW: files of the list OLD that this installation has not written again and that are
+# of an older kolo. Of the same version the libraries for other MPIs and compilers stay; pages,
+# sources and scripts are written by every installation.
+overtaken() {
+    older=$(sed -n 's,^lib/libkolo\.so\.\([0-9]*\.[0-9].*\),\1,p' "$1" | grep -Fvx "$version") ||
+        older=
+    comm -23 "$1" "$2" | if [ -n "$older" ]; then
+        cat
+    else
+        grep -e '^share/doc/kolo/' -e '^share/man/' -e '^share/kolo/' -e '^lib/cmake/' || true
+    fi
+}
+
+# Whoever installs must learn that settings that were kept end every job.
+check_settings() {
+    [ -f "$1" ] || return 0
+    said=$("$top/bin/kolo" config check "$1" 2>&1 </dev/null) && return 0
+    wrong=$1
+    echo "install: these settings were kept, and with them every job of kolo $version ends:" >&2
+    echo "$said" | sed 's/^kolo: //; s/^/install:     /' >&2
+}
+
+printf '%s\n' share/kolo/manifest share/kolo/sums >>"$list"
+sort -u "$list" >"$scratch/new"
+cp "$scratch/new" "$scratch/all"
+: >"$scratch/sums"
+if [ -f "$manifest" ]; then
+    listed "$manifest" | sort -u >"$scratch/old"
+    overtaken "$scratch/old" "$scratch/new" >"$scratch/gone"
+    drop <"$scratch/gone"
+    drop_folders <"$scratch/gone"
+    gone=$(comm -23 "$scratch/drop" "$scratch/changed" | wc -l)
+    [ "$gone" = 0 ] || echo "install: $gone files of an older kolo were removed"
+    for family in $(sed -n 's,^lib/kolo/\([^/]*\)/libkolo_mpi\.so$,\1,p' "$scratch/gone"); do
+        echo "install: the older kolo was for $family too: install this one for it again"
+    done
+    comm -23 "$scratch/old" "$scratch/gone" | sort -u - "$scratch/new" >"$scratch/all"
+    # What this installation has not written is still known as it was when it was written.
+    comm -23 "$scratch/all" "$scratch/new" >"$scratch/kept"
+    [ ! -f "$sums" ] || awk 'FILENAME == ARGV[1] { kept[$1]; next } $1 in kept' \
+        "$scratch/kept" "$sums" >"$scratch/sums"
+fi
+grep -v '^share/kolo/\(manifest\|sums\)$' "$scratch/new" | states >>"$scratch/sums"
 # Not written into what stands there, which may be a link by now.
-sort -u "$list" >"$scratch/sorted"
-install -D -m 644 "$scratch/sorted" "$manifest"
+install -D -m 644 "$scratch/sums" "$sums"
+install -D -m 644 "$scratch/all" "$manifest"
+
+# Folders that were there before are whose they were, and may be closed.
+closed=$(sed 's,/[^/]*$,,' "$scratch/new" | sort -u | (cd "$top" && while read -r folder; do
+    while [ "$folder" != . ]; do
+        echo "$folder"
+        case $folder in */*) folder=${folder%/*} ;; *) folder=. ;; esac
+    done
+done | sort -u | tr '\n' '\0' | xargs -0 sh -c 'find . "$@" -prune -type d ! -perm -005' sh))
+[ -z "$closed" ] || echo "install: not everybody may enter these folders:" $closed "(of $top)" >&2
+
+wrong=
+check_settings "$settings"
+[ -n "${DESTDIR:-}" ] || [ "$settings" = /etc/kolo/kolo.toml ] || check_settings /etc/kolo/kolo.toml
 echo "kolo $version was installed in $top. The next line to type:"
-if [ -n "${MODULESHOME:-}${LMOD_CMD:-}" ] && [ -d "$top/share/modulefiles" ]; then
+if [ -n "$wrong" ]; then
+    echo "    $prefix/bin/kolo config check $wrong"
+elif [ -n "${MODULESHOME:-}${LMOD_CMD:-}" ] && [ -d "$top/share/modulefiles" ]; then
     echo "    module use $prefix/share/modulefiles && module load kolo && kolo info"
 elif [ "$prefix" = /usr ]; then
     echo "    kolo info"

@@ -72,7 +72,10 @@ echo mine >"$scratch/opt/kolo/bin/reduce_perf"
 # The kernels for GPUs are installed where they are built, and only there.
 echo kernels >"$scratch.fatbin"
 trap 'rm -rf "$scratch" "$scratch.fatbin"' EXIT
-DESTDIR=$scratch KERNELS=$scratch.fatbin bindings/install.sh /opt/kolo >/dev/null
+(umask 077 && DESTDIR=$scratch KERNELS=$scratch.fatbin bindings/install.sh /opt/kolo >/dev/null)
+# Everybody reads it, whatever the umask of who installs.
+closed=$(find "$scratch/opt/kolo" \( -type d ! -perm -005 \) -o \( -type f ! -perm -004 \))
+[ -z "$closed" ] || fail "not everybody can read $closed"
 fatbin=lib/kolo/kolo_kernels.fatbin
 grep -qx kernels "$scratch/opt/kolo/$fatbin" || fail "kernels are not installed"
 [ "$(PKG_CONFIG_PATH=$scratch/opt/kolo/lib/pkgconfig pkg-config --variable=prefix kolo)" = \
@@ -164,6 +167,7 @@ left=$(cd "$scratch/packed" && find . -mindepth 1 | sort | tr '\n' ' ')
 [ "$left" = "./etc " ] || fail "left of the package: $left"
 
 tests/install/pages.sh "$prefix"
+tests/install/upgrade.sh "$prefix"
 tests/install/modules.sh "$scratch/second"
 tests/install/projects.sh "$prefix" "$scratch/second"
 echo "ok    the installed tree"

@@ -113,12 +113,30 @@ everything() {
     module use "$scratch/linked" || fail "use of links"
     module load kolo/mine || fail "a link: $(cat "$scratch/said")"
     is_loaded mpich
+    module unload kolo || fail "unload of a link: $(cat "$scratch/said")"
+    # A prefix for each MPI, as docs/install.md has it.
+    module use "$scratch/of-openmpi/share/modulefiles" "$scratch/of-mpich/share/modulefiles" ||
+        fail "use of two"
+    for variant in $first $second; do
+        module load "kolo/$variant" || fail "load $variant of two: $(cat "$scratch/said")"
+        local tree=$scratch/of-${variant#"$version"-}
+        [[ $KOLO_MPI_LIBRARY == "$tree/"* ]] && [ "$(command -v kolo)" = "$tree/bin/kolo" ] ||
+            fail "$variant of two leads to $KOLO_MPI_LIBRARY and $(command -v kolo)"
+        module unload kolo || fail "unload $variant of two: $(cat "$scratch/said")"
+    done
 }
 
 version=$(basename "$(echo "$prefix"/share/modulefiles/kolo/*-openmpi)")
 version=${version%-openmpi}
 ln -s "$prefix/share/modulefiles/kolo/$version-mpich" "$scratch/linked/kolo/mine"
 ln -s "$prefix/share/modulefiles/kolo/$version-mpich.lua" "$scratch/linked/kolo/mine.lua"
+for mpi in openmpi mpich; do
+    mkdir -p "$scratch/of-$mpi/share/modulefiles/kolo"
+    cp "$prefix/share/modulefiles/kolo/$version-$mpi"* "$scratch/of-$mpi/share/modulefiles/kolo"
+    printf '#%%Module1.0\nset ModulesVersion "%s-%s"\n' "$version" "$mpi" \
+        >"$scratch/of-$mpi/share/modulefiles/kolo/.version"
+    ln -s "$prefix/bin" "$scratch/of-$mpi/bin"
+done
 for name in $(compgen -e | grep -E '^(KOLO|LMOD|MODULE|LOADEDMODULES|_LM|__)' || true); do
     unset "$name"
 done

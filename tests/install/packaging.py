@@ -138,7 +138,7 @@ def debian(packed: pathlib.Path) -> None:
             taken.setdefault(place, mode)
     # What only `make uninstall` reads stays away; so does a link to a folder, of which a copy would
     # be made.
-    left = {"usr/share/kolo/manifest", "usr/share/kolo/kolo.toml"}
+    left = {"usr/share/kolo/manifest", "usr/share/kolo/sums", "usr/share/kolo/kolo.toml"}
     for path in packed.rglob("*"):
         name = str(path.relative_to(packed))
         if path.is_dir() or name in left:
@@ -170,10 +170,22 @@ def debian_names(deb: dict) -> None:
         check((found and found[1]) == wanted, f"make deb {given} does: {made}")
 
 
+def pages() -> None:
+    """Examples in the pages have this version, as the modules that are installed do."""
+    of_sites = [*TOP.glob("docs/**/*.md"), TOP / "slurm/README.md", TOP / "README.md",
+                TOP / "Makefile"]
+    found = [(page.name, text) for page in of_sites
+             for text in re.findall(r"(?:opt/kolo|load kolo|kolo)/(\d[\d.]*)", page.read_text())]
+    check(len(found) >= 10, f"pages name only {found}")
+    for page, text in found:
+        check(text == VERSION, f"{page} tells of kolo {text}, and this is {VERSION}")
+
+
 def main() -> int:
     for release in ("0.23", "1.0"):
         spack(release)
     easybuild()
+    pages()
     debian(pathlib.Path(sys.argv[1]).resolve())
     print("ok    recipes for Spack, EasyBuild and Debian")
     return 0

@@ -5,6 +5,9 @@
 # limit: 150 s
 set -euo pipefail
 guide=$SOURCE/docs/guide
+# The folder of the examples, with the version that this is.
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$SOURCE/Cargo.toml" | head -n 1)
+example=/opt/kolo/$version-openmpi
 fail() { echo "guide ($MPI): $*" >&2; exit 1; }
 
 . "$SOURCE/tests/mpi/newcomer"
@@ -17,7 +20,7 @@ block() {
 
 # typed FOLDER COMMANDS: by a shell that knows nothing else.
 typed() {
-    local words=${2//\/opt\/kolo\/1.0-openmpi/$PREFIX}
+    local words=${2//"$example"/$PREFIX}
     words=${words//\/opt\/kolo/$PREFIX}
     (cd "$1" && env -i PATH="$work/bin:$PREFIX/bin:$cargo_bin:/usr/local/bin:/usr/bin:/bin" \
         HOME="$work" TMPDIR="$work" CARGO_HOME="$CARGO_HOME" RUSTUP_HOME="$RUSTUP_HOME" \
@@ -173,10 +176,10 @@ asked=$(echo "$said" | sed -n 's/^asked //p')
 for word in $(echo "$asked" | grep -oE '[A-Za-z_]+='); do
     grep -q "^#   ${word%=}  *[a-z]" "$SOURCE/bindings/install.sh" || fail "sudo: $word"
 done
-paths=$(grep -oE '(PREFIX|/opt/kolo/1.0-openmpi)/(share|lib|bin)[A-Za-z0-9_./-]*' "$page")
+paths=$(grep -oE "(PREFIX|$example)/(share|lib|bin)[A-Za-z0-9_./-]*" "$page")
 [ "$(echo "$paths" | wc -l)" -ge 3 ] || fail "sites.md names only $paths"
 for path in $paths; do
-    [ -e "$PREFIX/$(echo "$path" | sed 's,^PREFIX/\|^/opt/kolo/1.0-openmpi/,,')" ] ||
+    [ -e "$PREFIX/$(echo "$path" | sed "s,^PREFIX/\|^$example/,,")" ] ||
         fail "sites.md names $path, which is not installed"
 done
 block sites toml 1 >site/kolo.toml
