@@ -4,6 +4,8 @@
 mod faults;
 #[path = "bootstrap/forks.rs"]
 mod forks;
+#[path = "bootstrap/interfaces.rs"]
+mod interfaces;
 #[path = "bootstrap/large.rs"]
 mod large;
 #[path = "bootstrap/liars.rs"]

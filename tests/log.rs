@@ -2,6 +2,9 @@
 //! process starts its parts, and a line for each call. Ranks are processes, whose standard errors
 //! are read one by one.
 
+#[path = "net_plugin/compile.rs"]
+mod compile;
+
 use kolo::base::starts::{self, Start};
 use kolo::bootstrap::{NetSettings, UniqueId};
 use kolo::comm::{CommConfig, Communicator, RedOp};
@@ -13,6 +16,8 @@ use std::process::{Child, Command, Stdio};
 const RANK: &str = "TEST_LOG_RANK";
 const IDS: &str = "TEST_LOG_IDS";
 const TASK: &str = "TEST_LOG_TASK";
+/// Where the plugin of tests/net_plugin writes what it sees.
+const SEEN: &str = "KOLO_TEST_PLUGIN_SEEN";
 const RANKS: u32 = 3;
 
 fn hex(id: &UniqueId) -> String {
@@ -26,11 +31,13 @@ fn id(hex: &str) -> UniqueId {
 
 /// Runs a task as three processes; what each wrote to standard error.
 fn job(task: &str, settings: &[(&str, &str)], nodes: bool) -> Vec<Vec<String>> {
-    let net = NetSettings {
+    let net = settings.iter().find(|(name, _)| *name == "KOLO_NET");
+    let net = net.map_or("socket", |(_, net)| *net);
+    let meeting = NetSettings {
         socket_ifname: Some("=lo".into()),
         ..NetSettings::default()
     };
-    let ids = [0; 3].map(|_| hex(&UniqueId::create(&net).unwrap()));
+    let ids = [0; 3].map(|_| hex(&UniqueId::create(&meeting).unwrap()));
     let start = |rank: u32| -> Child {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
@@ -44,7 +51,7 @@ fn job(task: &str, settings: &[(&str, &str)], nodes: bool) -> Vec<Vec<String>> {
             .stderr(Stdio::piped());
         if nodes {
             command.env("KOLO_HOSTID", format!("node{}", rank / 2));
-            command.env("KOLO_NET", "socket");
+            command.env("KOLO_NET", net);
         }
         command.spawn().unwrap()
     };
@@ -110,6 +117,17 @@ fn rank_of_a_job() {
             let order = [Start::Log, Start::Bootstrap, Start::Service, Start::Network];
             assert_eq!(starts::so_far(), order);
             assert!(service(), "{:?}", threads());
+            comm.destroy().unwrap();
+        }
+        "network" => {
+            let seen = || {
+                let path = format!("{}.{}", text(SEEN), std::process::id());
+                std::fs::read_to_string(path).unwrap_or_default()
+            };
+            Communicator::unique_id().unwrap();
+            assert_eq!(seen(), "", "the root needs no network");
+            let comm = join(0);
+            assert_eq!(seen(), "connections: yes, service: yes\n");
             comm.destroy().unwrap();
         }
         "nobody" => nobody_reads(|| calls(&join(0), rank)),
@@ -342,6 +360,24 @@ fn making_an_id_starts_the_log_and_the_root_and_nothing_else() {
         ];
         assert_eq!(starts, parts, "{lines:#?}");
     }
+}
+
+/// The parts themselves, not their notes: a network of the test looks round when it is opened.
+#[test]
+fn the_network_opens_when_the_ranks_have_met_and_the_service_runs() {
+    let library = compile::compile("plugin.c", "log10", 10, &[]);
+    let seen = std::env::temp_dir().join(format!("kolo-seen-{}", std::process::id()));
+    std::fs::create_dir(&seen).unwrap();
+    let path = seen.join("rank");
+    let settings = [
+        ("KOLO_NET", "plugin"),
+        ("KOLO_NET_PLUGIN", library.to_str().unwrap()),
+        (SEEN, path.to_str().unwrap()),
+    ];
+    job("network", &settings, true);
+    let files = std::fs::read_dir(&seen).unwrap().count();
+    std::fs::remove_dir_all(&seen).unwrap();
+    assert_eq!(files, RANKS as usize);
 }
 
 #[test]

@@ -10,6 +10,8 @@ mod alone;
 mod basics;
 #[path = "ranks/blocks.rs"]
 mod blocks;
+#[path = "ranks/bounded.rs"]
+mod bounded;
 mod drawn;
 #[path = "nodes/engine.rs"]
 mod engine;
@@ -32,3 +34,4 @@ mod steps;
 mod support;
 #[path = "nodes/trouble.rs"]
 mod trouble;
+mod within;

@@ -9,6 +9,8 @@ mod algorithms;
 mod basics;
 #[path = "ranks/blocks.rs"]
 mod blocks;
+#[path = "ranks/bounded.rs"]
+mod bounded;
 #[path = "ranks/devices.rs"]
 mod devices;
 mod drawn;
@@ -32,3 +34,4 @@ mod routes;
 #[allow(dead_code, reason = "not every test uses all of it")]
 #[path = "ranks/support.rs"]
 mod support;
+mod within;

@@ -27,23 +27,6 @@ fn holds(bytes: &[u8], secret: &[u8]) -> bool {
     bytes.windows(8).any(|window| parts.contains(window))
 }
 
-/// Gives this thread, and those that it starts, a network of their own with nothing but a loopback;
-/// false where the system does not allow that.
-fn own_network() -> bool {
-    // SAFETY: plain system calls on values of this function; a request is a name and flags.
-    unsafe {
-        if libc::unshare(libc::CLONE_NEWNET) != 0 {
-            return false;
-        }
-        let socket = OwnedFd::from_raw_fd(libc::socket(libc::AF_INET, libc::SOCK_DGRAM, 0));
-        let mut request: libc::ifreq = std::mem::zeroed();
-        request.ifr_name[0] = b'l' as libc::c_char;
-        request.ifr_name[1] = b'o' as libc::c_char;
-        request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as i16;
-        libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw mut request) == 0
-    }
-}
-
 /// Everything that this thread's loopback carries, where the system lets this process listen.
 struct Tap {
     socket: OwnedFd,

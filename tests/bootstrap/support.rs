@@ -4,6 +4,7 @@ use kolo::base::proof::{self, Hello, Key, Preamble};
 use kolo::base::{Error, Result};
 use kolo::bootstrap::{Bootstrap, Family, NetSettings, TcpRing, UniqueId};
 use std::net::IpAddr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -142,6 +143,23 @@ pub fn has_own_process(test: &str) -> bool {
     let passed = output.status.success() && text.contains("1 passed");
     assert!(passed, "{text}{errors}");
     false
+}
+
+/// Gives this thread, and those that it starts, a network of their own with nothing but a loopback;
+/// false where the system does not allow that.
+pub fn own_network() -> bool {
+    // SAFETY: plain system calls on values of this function; a request is a name and flags.
+    unsafe {
+        if libc::unshare(libc::CLONE_NEWNET) != 0 {
+            return false;
+        }
+        let socket = OwnedFd::from_raw_fd(libc::socket(libc::AF_INET, libc::SOCK_DGRAM, 0));
+        let mut request: libc::ifreq = std::mem::zeroed();
+        request.ifr_name[0] = b'l' as libc::c_char;
+        request.ifr_name[1] = b'o' as libc::c_char;
+        request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as i16;
+        libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw mut request) == 0
+    }
 }
 
 pub fn pause(milliseconds: u64) {

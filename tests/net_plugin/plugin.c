@@ -12,9 +12,11 @@
  *   KOLO_TEST_PLUGIN_NULL=n    every n-th isend and irecv says "not yet"
  *   KOLO_TEST_PLUGIN_FAIL=n    the n-th isend of a connection fails
  *   KOLO_TEST_PLUGIN_INIT=word init fails (word "fail") or finds no device (word "none")
+ *   KOLO_TEST_PLUGIN_SEEN=path init writes what the process has by then into PATH.PID
  */
 #define _GNU_SOURCE
 #include "messages.h"
+#include "seen.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -34,6 +36,7 @@ static int start(log_fn log) {
     delay = knob("KOLO_TEST_PLUGIN_DELAY", 0);
     null_every = knob("KOLO_TEST_PLUGIN_NULL", 0);
     fail_at = knob("KOLO_TEST_PLUGIN_FAIL", 0);
+    if (getenv("KOLO_TEST_PLUGIN_SEEN")) write_seen(getenv("KOLO_TEST_PLUGIN_SEEN"));
     say(LOG_INFO, 16, __FILE__, __LINE__, "version %d, %d buffers", VERSION, most_buffers);
     if (word && strcmp(word, "fail") == 0) {
         WARN("the fabric of version %d is not %s", VERSION, "plugged in");

@@ -1,4 +1,4 @@
-//! Groups and streams: several ranks on one thread, order of calls in flight, their bound.
+//! Groups and streams: several ranks on one thread, order of calls in flight.
 
 use super::support::{AbortOnPanic, POISON, input, made, sum, value};
 use kolo::comm::{Call, Collective, CommConfig, Communicator, RedOp, Stream, group};
@@ -128,56 +128,6 @@ fn a_stream_keeps_order() {
         });
         end(&comms);
     }
-}
-
-/// A rank far ahead of its peer fills the queue and then waits; nothing is lost.
-#[test]
-fn the_queue_of_calls_in_flight_is_bounded() {
-    const CALLS: usize = 5_000;
-    let comms = made(2, &[]);
-    std::thread::scope(|scope| {
-        for comm in &comms {
-            scope.spawn(move || {
-                let _guard = AbortOnPanic(comm);
-                if comm.rank() == 1 {
-                    std::thread::sleep(std::time::Duration::from_millis(100));
-                }
-                let stream = Stream::new().unwrap();
-                let send: Vec<_> = (0..CALLS)
-                    .map(|i| input(comm.rank() as usize, 1, i))
-                    .collect();
-                let mut recv = vec![[POISON]; CALLS];
-                for (send, recv) in send.iter().zip(&mut recv) {
-                    let call = call(Collective::AllReduce, send, recv, 1, 0);
-                    issue(comm, call, Some(&stream));
-                }
-                stream.synchronize().unwrap();
-                for (i, got) in recv.iter().enumerate() {
-                    assert_eq!(got[0], sum(2, 0, i), "rank {} call {i}", comm.rank());
-                }
-            });
-        }
-    });
-    end(&comms);
-}
-
-#[test]
-fn a_group_of_too_many_calls_is_refused() {
-    let comms = made(1, &[]);
-    let (send, mut recv) = ([7i64], [POISON]);
-    group::start();
-    for _ in 0..3_000 {
-        issue(
-            &comms[0],
-            call(Collective::AllReduce, &send, &mut recv, 1, 0),
-            None,
-        );
-    }
-    let error = group::end().unwrap_err();
-    assert!(error.to_string().contains("3000 calls"), "{error}");
-    assert_eq!(recv, [POISON], "nothing of a refused group runs");
-    comms[0].all_reduce(&send, &mut recv, RedOp::SUM).unwrap();
-    assert_eq!(recv, [7]);
 }
 
 /// One rank alone: every collective is a copy, of any size, in place and out of place.

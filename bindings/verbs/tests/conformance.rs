@@ -17,6 +17,8 @@ mod lifecycle;
 mod machine;
 #[path = "conformance/messages.rs"]
 mod messages;
+#[path = "../../../tests/alone/mod.rs"]
+mod own_process;
 #[path = "conformance/peer.rs"]
 mod peer;
 #[path = "conformance/plugin.rs"]

@@ -1,8 +1,11 @@
 //! What holds without any device: the library's form, clean reasons where something is missing.
 
+use crate::own_process::alone;
 use crate::plugin::{Net, configure, library, log, path};
 use crate::skip::skip;
 use libloading::Library;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Whether this machine has devices; then the tests about their absence say nothing.
@@ -86,6 +89,57 @@ fn a_missing_libibverbs_is_a_clean_reason() {
     std::fs::remove_file(&copy).unwrap();
     let reason = loaded.err().unwrap().to_string();
     assert!(reason.contains("libibverbs.so.0"), "{reason}");
+}
+
+/// `stand_in.c`, compiled; nothing where no compiler is. The caller removes the file.
+fn stand_in() -> Option<PathBuf> {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/conformance/stand_in.c");
+    let file = std::env::temp_dir().join(format!("kolo-stand-in-{}.so", std::process::id()));
+    let output = Command::new("cc")
+        .args(["-std=c11", "-Wall", "-Wextra", "-shared", "-fPIC", source])
+        .arg("-o")
+        .arg(&file)
+        .output();
+    let Ok(output) = output else {
+        skip("verbs-stand-in", "there is no C compiler");
+        return None;
+    };
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    Some(file)
+}
+
+/// What `started_over_the_stand_in` says when libibverbs takes that call, or refuses it.
+fn over_the_stand_in(file: &Path, refuses: bool) -> (Vec<String>, bool) {
+    let mut variables = vec![("LD_PRELOAD", file.as_os_str())];
+    if refuses {
+        variables.push(("STAND_IN_REFUSES", OsStr::new("1")));
+    }
+    let text = alone("alone::started_over_the_stand_in", &variables);
+    let calls = text
+        .lines()
+        .filter_map(|line| line.split_once("stand-in: "));
+    let calls = calls.map(|(_, name)| name.to_owned()).collect();
+    (calls, text.contains("set RDMAV_FORK_SAFE=1"))
+}
+
+/// Memory that is registered without that call is lost to the process when it forks. So libibverbs
+/// hears of it once, and before it is asked for anything; where it refuses, that is a warning.
+#[test]
+fn libibverbs_is_told_once_of_forks_and_first() {
+    let Some(file) = stand_in() else { return };
+    let calls = ["ibv_fork_init", "ibv_get_device_list"].map(str::to_owned);
+    let said = [false, true].map(|refuses| over_the_stand_in(&file, refuses));
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(said, [(calls.to_vec(), false), (calls.to_vec(), true)]);
+}
+
+#[test]
+#[ignore = "the body of another test"]
+fn started_over_the_stand_in() {
+    let failure = Net::start(&[]).err().unwrap();
+    let none = "no RDMA device can be used";
+    assert!(failure.text.contains(none), "{}", failure.text);
 }
 
 #[test]
