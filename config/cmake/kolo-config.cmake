@@ -3,12 +3,15 @@
 #   kolo::kolo              the library without MPI (C, C++)
 #   kolo::mpi_openmpi       with koloCommInitMPI, for Open MPI; also kolo::mpi_mpich (with all that
 #                           share its interface) and kolo::mpi_abi (MPI 5's standard interface)
+#   kolo::mpi               the one of the MPI that find_package(MPI) has found, or the only one;
+#                           kolo_MPI names it (openmpi, mpich or abi), and may be set before
 #   kolo::fortran           the Fortran module of the compiler in use; the language must be enabled
 #   kolo::fortran_f08_openmpi, kolo::fortran_f08_mpich    for programs that use mpi_f08
+#   kolo::fortran_f08       the one of kolo::mpi
 #
 #   find_package(MPI REQUIRED)
-#   find_package(kolo REQUIRED COMPONENTS mpi_openmpi)
-#   target_link_libraries(model PRIVATE kolo::mpi_openmpi MPI::MPI_C)
+#   find_package(kolo REQUIRED COMPONENTS mpi)
+#   target_link_libraries(model PRIVATE kolo::mpi MPI::MPI_C)
 #
 # All paths are relative to this file, so that the tree may be moved.
 get_filename_component(_kolo_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
@@ -66,6 +69,50 @@ if(_kolo_fortran)
   endif()
 endif()
 
+# What is there, and what of it serves the MPI that was found: its header says which one that is.
+set(_kolo_there "")
+set(_kolo_families "")
+foreach(_kolo_part kolo mpi_openmpi mpi_mpich mpi_abi fortran fortran_f08_openmpi fortran_f08_mpich)
+  if(TARGET kolo::${_kolo_part})
+    list(APPEND _kolo_there kolo::${_kolo_part})
+    if(_kolo_part MATCHES "^mpi_(.*)")
+      list(APPEND _kolo_families ${CMAKE_MATCH_1})
+    endif()
+  endif()
+endforeach()
+list(JOIN _kolo_there ", " _kolo_there)
+set(_kolo_found "")
+set(_kolo_mpi "no MPI was looked for: call find_package(MPI) before")
+foreach(_kolo_folder ${MPI_C_INCLUDE_DIRS} ${MPI_CXX_INCLUDE_DIRS} ${MPI_Fortran_INCLUDE_DIRS})
+  if(NOT _kolo_found AND EXISTS "${_kolo_folder}/mpi.h")
+    # Of Open MPI alone; MPI 5's standard interface; the others have MPICH's.
+    file(STRINGS "${_kolo_folder}/mpi.h" _kolo_lines REGEX
+      "define +(OMPI_MAJOR_VERSION|MPICH_NUMVERSION|I_MPI_VERSION|MPI_ABI)")
+    if(_kolo_lines MATCHES "OMPI_MAJOR_VERSION")
+      set(_kolo_found openmpi)
+    elseif(_kolo_lines MATCHES "MPICH|I_MPI")
+      set(_kolo_found mpich)
+    elseif(_kolo_lines MATCHES "MPI_ABI")
+      set(_kolo_found abi)
+    endif()
+    set(_kolo_mpi "the MPI of ${_kolo_folder} is ${_kolo_found}")
+  endif()
+endforeach()
+if(NOT kolo_MPI)
+  set(kolo_MPI "${_kolo_found}")
+  list(LENGTH _kolo_families _kolo_number)
+  if(NOT kolo_MPI AND _kolo_number EQUAL 1)
+    set(kolo_MPI "${_kolo_families}")
+  endif()
+endif()
+foreach(_kolo_part mpi fortran_f08)
+  if(kolo_MPI AND NOT TARGET kolo::${_kolo_part} AND TARGET kolo::${_kolo_part}_${kolo_MPI})
+    add_library(kolo::${_kolo_part} INTERFACE IMPORTED)
+    set_target_properties(kolo::${_kolo_part} PROPERTIES
+      INTERFACE_LINK_LIBRARIES kolo::${_kolo_part}_${kolo_MPI})
+  endif()
+endforeach()
+
 foreach(_kolo_part ${kolo_FIND_COMPONENTS})
   if(TARGET kolo::${_kolo_part})
     set(kolo_${_kolo_part}_FOUND TRUE)
@@ -73,9 +120,10 @@ foreach(_kolo_part ${kolo_FIND_COMPONENTS})
     set(kolo_${_kolo_part}_FOUND FALSE)
     if(kolo_FIND_REQUIRED_${_kolo_part})
       set(kolo_FOUND FALSE)
-      set(kolo_NOT_FOUND_MESSAGE "kolo in ${_kolo_prefix} has no kolo::${_kolo_part}. Remedy: \
-install it for this MPI and this Fortran compiler (make install MPI=... COMPILERS=...); for \
-kolo::fortran enable the language Fortran before find_package")
+      set(kolo_NOT_FOUND_MESSAGE "kolo in ${_kolo_prefix} has no kolo::${_kolo_part}; it \
+has ${_kolo_there} (${_kolo_mpi}). Remedy: take one of these, or install kolo for this MPI and this \
+Fortran compiler (make install MPI=... COMPILERS=...); for kolo::fortran enable the language Fortran \
+before find_package")
     endif()
   endif()
 endforeach()
@@ -85,3 +133,10 @@ unset(_kolo_family)
 unset(_kolo_fortran)
 unset(_kolo_modules)
 unset(_kolo_part)
+unset(_kolo_there)
+unset(_kolo_families)
+unset(_kolo_found)
+unset(_kolo_mpi)
+unset(_kolo_lines)
+unset(_kolo_number)
+unset(_kolo_folder)

@@ -16,7 +16,7 @@ kolo @VERSION@ on @WHAT@: collective communication from C, Fortran and Rust.
 
   mpicc hello.c $(pkg-config --cflags --libs kolo-mpi) -o hello
   mpif90 hello.f90 $(pkg-config --cflags --libs kolo-fortran kolo-mpi) -o hello
-  find_package(kolo) in CMake: kolo::kolo, kolo::mpi_@FAMILY@, kolo::fortran
+  find_package(kolo) in CMake: kolo::kolo, kolo::mpi, kolo::fortran
   kolo info    what is here and what is set
   man kolo     where to read on
 ]])
