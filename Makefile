@@ -31,6 +31,13 @@ MPICC_abi     := $(CURDIR)/bindings/mpi/abi/mpicc
 export MPICC_ABI
 MPIFC_openmpi ?= mpifort.openmpi
 MPIFC_mpich   ?= mpifort.mpich
+# The plain names mean the MPI that is named by MPI. (A module may have them in the environment.)
+ifeq ($(origin MPICC),command line)
+MPICC_$(MPI) := $(MPICC)
+endif
+ifeq ($(origin MPIFC),command line)
+MPIFC_$(MPI) := $(MPIFC)
+endif
 
 # Looked up when it is needed: `make deps` may have installed it just now.
 FLANG = $(firstword $(shell command -v flang-new-19 flang-19 flang-new-18 flang-new flang))
@@ -60,7 +67,7 @@ endif
 # The order of prerequisites matters, and cargo uses all cores by itself.
 .NOTPARALLEL:
 .PHONY: always prefix help demo test build install uninstall deb deps check bench fuzz guide clean stage \
-        core $(FAMILIES:%=mpi-%) fortran interfaces test-rust test-install test-abi test-mpi test-rdma \
+        compilers core $(FAMILIES:%=mpi-%) fortran interfaces test-rust test-install test-abi test-mpi test-rdma \
         test-rdma-short test-cluster deps-build bench-peers chaos test-chaos mutations spank \
         kernels test-sass gpu-bundle test-gpu test-full test-softgpu
 
@@ -78,7 +85,7 @@ test-full: export KOLO_TEST_FULL = 1
 test-full: ROUNDS = 120
 test-full: test ## the same with all of the large grids, of which `make test` draws a part (an hour)
 
-build: core $(FAMILIES:%=mpi-%) fortran ## build the libraries and the command (release)
+build: compilers core $(FAMILIES:%=mpi-%) fortran ## build the libraries and the command (release)
 
 # Asked before minutes of building.
 prefix:
@@ -179,15 +186,32 @@ core:
 	$(CARGO) build --locked --profile $(PROFILE) -p kolo -p kolo-c -p kolo-verbs \
 	    -p kolo-softgpu
 
+# Nothing is built before the compilers are known to be some. Only a name that somebody has chosen
+# must be that of a Fortran compiler: not all MPIs have one.
+FOR_FORTRAN = $(if $(strip $(COMPILERS)),$(filter-out abi,$(FAMILIES)))
+COMPILER    = bindings/mpi/compiler.sh
+MPIFC_WORDS = $(if $(filter file,$(origin MPIFC_$(1))),--if-there) MPIFC_$(1) "$(MPIFC_$(1))"
+
+compilers:
+	@$(foreach one,$(FAMILIES),$(COMPILER) MPICC_$(one) "$(MPICC_$(one))" &&) true
+	@$(foreach one,$(FOR_FORTRAN),$(COMPILER) $(call MPIFC_WORDS,$(one)) &&) true
+
 # The bindings are generated from the headers of one MPI, and cargo does not see that MPICC changed.
 $(FAMILIES:%=mpi-%): mpi-%: core
 	@$(MAKE) --no-print-directory PROFILE=$(PROFILE) $(BUILT)/mpi/$*/libkolo_mpi.so
 
-$(BUILT)/mpi/%/libkolo_mpi.so: $(MPI_SRC)
+# It takes one word, and is given one.
+$(BUILT)/mpi/%/libkolo_mpi.so: $(MPI_SRC) $(BUILT)/mpi/%/compiler
+	@printf '#!/bin/sh\nexec %s "$$@"\n' '$(MPICC_$*)' >$(@D)/mpicc && chmod +x $(@D)/mpicc
 	$(CARGO) clean --quiet --locked --profile $(PROFILE) -p mpi-sys -p kolo-mpi
-	MPICC=$(MPICC_$*) $(CARGO) build --locked --profile $(PROFILE) -p kolo-mpi $(MPI_RUST)
-	@MPICC=$(MPICC_$*) bindings/mpi/front/build.sh $(BUILT) $(@D)
+	MPICC=$(CURDIR)/$(@D)/mpicc $(CARGO) build --locked --profile $(PROFILE) -p kolo-mpi $(MPI_RUST)
+	@MPICC=$(@D)/mpicc bindings/mpi/front/build.sh $(BUILT) $(@D)
 	@$(if $(MPI_RUST),install -D $(BUILT)/examples/hello_mpi $(@D)/hello_mpi)
+
+# Is newer than what was built when another compiler is named, or the name leads elsewhere.
+.PRECIOUS: $(BUILT)/mpi/%/compiler
+$(BUILT)/mpi/%/compiler: always
+	@$(COMPILER) MPICC_$* "$(MPICC_$*)" $@
 
 # One build per compiler. That of the first is repeated for each MPI, because of its module mpi_f08;
 # MPI's standard binary interface has no Fortran.
@@ -200,6 +224,10 @@ build/fortran/compilers: always
 	@mkdir -p $(@D)
 	@echo '$(COMPILERS)' | cmp -s - $@ || echo '$(COMPILERS)' >$@
 
+$(FOR_FORTRAN:%=build/fortran/%.mpifc): build/fortran/%.mpifc: always
+	@$(COMPILER) $(call MPIFC_WORDS,$*) $@
+
+$(FOR_FORTRAN:%=build/fortran/%/done): build/fortran/%/done: build/fortran/%.mpifc
 $(FORTRAN_FAMILIES:%=build/fortran/%/done): build/fortran/%/done: $(FORTRAN) \
         bindings/c/include/kolo.h build/fortran/compilers
 	@rm -rf $(@D) && mkdir -p $(@D)

@@ -51,6 +51,15 @@ if [ -z "$remove$check" ] && [ -z "$families" ]; then
     done
 fi
 [ -n "$families$remove$check" ] || fail "nothing is built in $built: run 'make build' first"
+# Who names another compiler than `make build` was given has another MPI in mind.
+if [ -z "$remove$check" ]; then
+    for one in $families; do
+        eval "named=\${MPICC_$one:-}"
+        was=$(head -n 1 "$built/mpi/$one/compiler" 2>/dev/null || true)
+        [ -z "$named" ] || [ -z "$was" ] || [ "$named" = "$was" ] ||
+            fail "libkolo_mpi for $one was built with MPICC_$one=$was, not with $named: build it anew"
+    done
+fi
 top=${DESTDIR:-}$prefix
 case $top in /*) ;; *) top=$PWD/$top ;; esac
 # The nearest folder that is there must take what is not.
@@ -323,7 +332,7 @@ fill config/cmake/kolo-config-version.cmake lib/cmake/kolo/kolo-config-version.c
 modules_for() {
     eval "named=\${MODULES_$1-unset} compiler=\${MPICC_$1:-mpicc.$1}"
     if [ "$named" != unset ]; then echo "$named"; return; fi
-    case $(command -v "$compiler" 2>/dev/null || true) in
+    case $(command -v "${compiler%% *}" 2>/dev/null || true) in
         /usr/bin/* | /bin/* | /usr/local/bin/*) return ;;
     esac
     case $1 in

@@ -156,6 +156,8 @@ said=$(make --dry-run install MPI=mpich COMPILERS=gfortran PREFIX=/opt/kolo 2>&1
 grep -q 'FAMILIES="mpich" ' <<<"$said" || fail "make install MPI=mpich does: $said"
 ! grep -q 'mpicc.openmpi\|FC=flang' <<<"$said" || fail "make install builds for others: $said"
 
+tests/install/compilers.sh
+
 # What packages take: an installation for /usr, whose settings are in /etc. Settings that nobody has
 # changed go with the rest, and so do all folders.
 DESTDIR=$scratch/packed bindings/install.sh /usr >/dev/null
