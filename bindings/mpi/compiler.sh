@@ -26,9 +26,9 @@ if [ "$family" = abi ]; then
 fi
 found=$(command -v "$command" 2>/dev/null || true)
 if [ -z "$found" ]; then
-    [ $needed = no ] || refuse "there is no such command. Name the compiler of $what: its path, or" \
-        "the word for it where its module is loaded (mpicc, mpifort)"
-    [ -n "$note" ] || echo "There is no $words: name it by $name= where Fortran programs use mpi_f08."
+    [ $needed = no ] || refuse "there is no such command. Name the compiler of $what: its path," \
+        "or the word for it where its module is loaded (mpicc, mpifort)"
+    [ -n "$note" ] || echo "There is no $words: name it by $name= if Fortran programs use mpi_f08."
 fi
 
 # The header says whose it is; a Fortran compiler may read none.

@@ -96,7 +96,8 @@ has mpich libmpi.so.12
 # What was built for another one is not installed, as by root after `make build`.
 ! FAMILIES=mpich MPICC_mpich="$scratch/one/mpicc" BUILT=target/release DESTDIR=$scratch/out \
     bindings/install.sh /usr >"$scratch/said" 2>&1 || fail "install.sh installs another build"
-grep -q "was built with MPICC_mpich=$scratch/two/mpicc" "$scratch/said" || fail "$(cat "$scratch/said")"
+grep -q "was built with MPICC_mpich=$scratch/two/mpicc" "$scratch/said" ||
+    fail "$(cat "$scratch/said")"
 
 # The Fortran compiler of the MPI likewise, where Fortran is built.
 fortran() { builds MPICC_mpich="$mpich" COMPILERS=gfortran "$@"; }
