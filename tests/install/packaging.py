@@ -7,10 +7,12 @@ Versions and names are those of Cargo.toml, the variables that make is given are
 and the package for Debian takes every installed file. (That for RHEL and Fedora is in rpm.py.)
 """
 import glob
+import os
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import tomllib
 import types
 
@@ -150,6 +152,7 @@ def debian(packed: pathlib.Path) -> None:
     check(deb["conf-files"] == ["/etc/kolo/kolo.toml"], "Debian: settings are no conf-file")
     check((TOP / deb["triggers-file"]).is_file(), "Debian: no triggers")
     debian_names(deb)
+    debian_settings(deb, packed)
 
 
 def debian_names(deb: dict) -> None:
@@ -168,6 +171,20 @@ def debian_names(deb: dict) -> None:
         (made,) = re.findall(r"^.*cargo deb.*$", said, re.MULTILINE)
         found = re.search(r"--variant=(\w+)", made)
         check((found and found[1]) == wanted, f"make deb {given} does: {made}")
+
+
+def debian_settings(deb: dict, packed: pathlib.Path) -> None:
+    """Settings that were kept and do not hold are told when the package is there."""
+    script = TOP / deb["maintainer-scripts"] / "postinst"
+    with tempfile.TemporaryDirectory() as folder:
+        settings = pathlib.Path(folder) / "kolo.toml"
+        for text, told in (("nchannels = 3\n", True), ("# mine\n", False)):
+            settings.write_text(text)
+            env = {"PATH": f"{packed}/usr/bin:{os.environ['PATH']}", "SETTINGS": str(settings)}
+            said = subprocess.run([script, "configure"], capture_output=True, text=True, check=True,
+                                  env=env).stderr
+            found = f"{settings}, line 1" in said and "`nchannels`" in said
+            check(found == ("every job ends" in said) == told, f"Debian: kept {text}: {said}")
 
 
 def pages() -> None:

@@ -115,12 +115,29 @@ def installable(mpi: str, package: pathlib.Path) -> None:
         check(f"{own}/{name}" in names, f"{name} is not in it")
 
 
+def reads_settings(mpi: str, package: pathlib.Path, work: pathlib.Path) -> None:
+    """Settings that were kept and do not hold are told when the package is there."""
+    (script,) = re.findall(r"^posttrans .*:\n((?:.|\n)*)", run("rpm", "-qp", "--scripts", package))
+    place = work / VERSION / mpi
+    for name in ("bin", "etc"):
+        (place / name).mkdir(parents=True)
+    (place / "bin/kolo").symlink_to((TOP / os.environ.get("BUILT", "target/release") / "kolo").resolve())
+    for text, told in (("nchannels = 3\n", True), ("# mine\n", False)):
+        (place / "etc/kolo.toml").write_text(text)
+        said = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True,
+                              env=dict(os.environ, RPM_INSTALL_PREFIX=str(work))).stderr
+        found = f"{place}/etc/kolo.toml, line 1" in said and "`nchannels`" in said
+        check(found == ("every job ends" in said) == told, f"kept settings {text}: {said}")
+
+
 def main() -> int:
     recipe()
     seed = int(os.environ.get("KOLO_TEST_SEED") or random.randrange(1 << 32))
     mpi = random.Random(seed).choice(MPIS)
     with tempfile.TemporaryDirectory() as folder:
-        installable(mpi, built(mpi, pathlib.Path(folder)))
+        package = built(mpi, pathlib.Path(folder))
+        installable(mpi, package)
+        reads_settings(mpi, package, pathlib.Path(folder))
     print(f"ok    the RPM for {mpi} requires what RHEL and Fedora have (KOLO_TEST_SEED={seed})")
     return 0
 
