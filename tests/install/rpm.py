@@ -121,7 +121,8 @@ def reads_settings(mpi: str, package: pathlib.Path, work: pathlib.Path) -> None:
     place = work / VERSION / mpi
     for name in ("bin", "etc"):
         (place / name).mkdir(parents=True)
-    (place / "bin/kolo").symlink_to((TOP / os.environ.get("BUILT", "target/release") / "kolo").resolve())
+    here = TOP / os.environ.get("BUILT", "target/release")
+    (place / "bin/kolo").symlink_to((here / "kolo").resolve())
     for text, told in (("nchannels = 3\n", True), ("# mine\n", False)):
         (place / "etc/kolo.toml").write_text(text)
         said = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True,

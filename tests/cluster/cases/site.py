@@ -61,14 +61,14 @@ def fortran_hello(cluster, mpi):
 class Job:
     """A job script that was submitted, and what its output must have."""
 
-    def __init__(self, cluster, script, nodes, mpi_type, argv, expected):
+    def __init__(self, cluster, script, nodes, mpi_type, argv, expected, *options):
         self.cluster, self.expected = cluster, expected
-        self.name = "%s on %d nodes by %s" % (script, nodes, mpi_type)
-        self.out = os.path.join(cluster.folder, "%s.%d.%s.out" % (script, nodes, mpi_type))
+        self.name = "%s-on-%d-nodes-by-%s" % (script, nodes, mpi_type)
+        self.out = os.path.join(cluster.folder, "-".join((self.name, *options)))
         each = "--ntasks-per-node=%d" % (1 if nodes == 4 or "threads" in script else 2)
+        job = os.path.join(SLURM, "jobs", script + ".sbatch")
         done = cluster.run("head", ["sbatch", "--parsable", "-N%d" % nodes, each, "-o", self.out,
-                                    os.path.join(SLURM, "jobs", script + ".sbatch"), *argv],
-                           {"MPI_TYPE": mpi_type}).ok()
+                                    *options, job, *argv], {"MPI_TYPE": mpi_type}).ok()
         self.number = done.out.strip()
 
     def is_done(self):
@@ -99,6 +99,10 @@ def job_scripts_run_on_two_and_four_nodes(cluster):
         for nodes in (2, 4):
             sums = ["%d of 4, sum 10" % rank for rank in range(4)]
             jobs.append(Job(cluster, "no-mpi", nodes, kind, [without, "env", "1"], sums))
+    # Where no variables are handed on, tasks have those of the script, PATH first of all.
+    script = "[ -n \"$SET_BY_SCRIPT\" ] && exec %s env 1" % without
+    jobs.append(Job(cluster, "no-mpi", 2, "pmix", ["env", "SET_BY_SCRIPT=1", "sh", "-c", script],
+                    ["%d of 4, sum 10" % rank for rank in range(4)], "--export=NONE"))
     for job in jobs:
         job.end()
 
