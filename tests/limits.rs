@@ -2,6 +2,8 @@
 //! and nothing is taken that is not used. A limit holds for a whole process, so the ranks of most
 //! tests are processes: this binary again.
 
+#[path = "limits/begun.rs"]
+mod begun;
 #[path = "limits/job.rs"]
 mod job;
 #[path = "limits/scenarios.rs"]
@@ -54,6 +56,16 @@ fn splits_need_no_descriptors() {
 #[test]
 fn live_communicators_need_no_descriptors() {
     Job::start("many_live", 2).finish();
+}
+
+#[test]
+fn communicators_begun_from_nothing_need_no_descriptors() {
+    Job::start("many_begun", 4).finish();
+}
+
+#[test]
+fn communicators_of_several_nodes_need_no_files_of_their_own() {
+    Job::start("many_on_nodes", 4).finish();
 }
 
 /// One rank of a node of 2, 8 and 16 takes at most a mebibyte for calls of up to 64 KiB.

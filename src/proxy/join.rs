@@ -3,10 +3,12 @@
 //!
 //! All ranks of the communicator call [`join`] together; each node makes its own segment.
 //!
-//! 1. Everyone tells everyone the address of its process's service (over the bootstrap).
-//! 2. The lowest rank of each node makes the segment: a memfd if the node's ranks are in several
-//!    processes, anonymous memory if they are threads of one.
-//! 3. The other processes fetch the memfd and map it; all processes of the node link up, so that
+//! 1. Everyone tells everyone the address of its process's service, and which memfds it has of other
+//!    communicators (over the bootstrap).
+//! 2. The lowest rank of each node makes the segment: if the node's ranks are in several processes a
+//!    region of a memfd, of one that all have where there is one; anonymous memory if they are
+//!    threads of one. It tells where.
+//! 3. The other processes map it, and fetch the memfd before if they lack it; all processes of the node link up, so that
 //!    each notices the others' death; every rank writes its confirmation line.
 //! 4. Every rank reads all lines of its node.
 //!
@@ -21,9 +23,9 @@ use crate::base::{Code, Error, Rank, Result};
 use crate::bootstrap::Bootstrap;
 use crate::bootstrap::report::Reported;
 use crate::transport::SAME_CONTAINER;
-use crate::transport::pool::Lease;
+use crate::transport::pool::{Lease, Pool, PoolName, PoolPlace};
 use crate::transport::segment::{Nonce, Segment};
-use crate::transport::sharing::{Sharing, Terms};
+use crate::transport::sharing::{Led, Sharing, Terms};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
@@ -55,11 +57,13 @@ pub struct Joined {
 }
 
 /// What a rank tells all others at first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct JoinCard {
     address: Address,
     pid: u32,
     claim: Terms,
+    /// The files of its process that may hold the segment.
+    files: Vec<PoolName>,
 }
 
 /// How a phase went.
@@ -68,6 +72,8 @@ enum JoinWord {
     Card(JoinCard),
     Done,
     Failed(Reported),
+    /// Where the segment of its node lies, if it has made that between processes.
+    Place(PoolPlace),
 }
 
 impl Record for JoinWord {
@@ -114,26 +120,42 @@ pub fn join(
         .map_err(|error| error.at(group.my_rank))
 }
 
-/// After the arguments were found good: the memory to be shared, and who watches.
-type Entered<'a> = (Sharing<'a>, &'static Service, Watch);
+/// After the arguments were found good.
+struct Entered<'a> {
+    /// The memory to be shared.
+    sharing: Sharing<'a>,
+    /// The files of this process that may hold it.
+    files: Vec<Arc<Pool>>,
+    service: &'static Service,
+    watch: Watch,
+}
 
 impl Join<'_> {
     fn run(&self, lengths: (usize, usize), on_death: OnDeath) -> Result<Joined> {
         let begun = self.begin(lengths, on_death);
-        let ((sharing, service, watch), words) = self.exchange(begun)?;
-        let members = self.members(&sharing, &words);
-        let made = members.and_then(|members| Ok((lead(&sharing, service, &members)?, members)));
-        let (lead, members) = self.done(made)?;
-        let mapped = self.map_and_link(&sharing, (service, &watch), &members);
-        let segment = self.done(mapped)?;
-        // Every process has its own descriptor by now.
+        let (entered, words) = self.exchange(begun)?;
+        let members = self.members(&entered.sharing, &words);
+        let made = members.and_then(|members| Ok((lead(&entered, &members)?, members)));
+        let made = made.map(|(lead, members)| {
+            let place = lead.as_ref().and_then(|(led, _)| led.place);
+            let word = place.map_or(JoinWord::Done, JoinWord::Place);
+            ((lead, members), word)
+        });
+        let ((lead, members), words) = self.exchange(made)?;
+        let place = match words[members[0].0.index()] {
+            JoinWord::Place(place) => Some(place),
+            _ => None,
+        };
+        let mapped = self.map_and_link(&entered, place.as_ref(), &members);
+        let (segment, lease) = self.done(mapped)?;
+        // Every process has its own descriptor by now, and every rank its lease.
         drop(lead);
-        self.done(sharing.check(&segment))?;
+        self.done(entered.sharing.check(&segment))?;
         let services = members.iter().map(|(_, card)| card.address).collect();
         Ok(Joined {
-            lease: Lease::of(segment.region().map(|(pool, at)| (Arc::clone(pool), at))),
+            lease,
             segment,
-            watch,
+            watch: entered.watch,
             services,
         })
     }
@@ -152,6 +174,7 @@ impl Join<'_> {
         }
         let ranks = ranks.iter().map(|(rank, _)| *rank).collect();
         let sharing = Sharing::new(self.nonce, me, (node, ranks), lengths)?;
+        let files = sharing.files();
         let service = service::get()?;
         let watch = service.watch(self.nonce, *my_rank, node, on_death);
         watch.tell_exit();
@@ -159,17 +182,24 @@ impl Join<'_> {
             address: service.address(),
             pid: std::process::id(),
             claim: sharing.claim(),
+            files: files.iter().map(|pool| pool.name()).collect(),
         };
-        Ok(((sharing, service, watch), JoinWord::Card(card)))
+        let entered = Entered {
+            sharing,
+            files,
+            service,
+            watch,
+        };
+        Ok((entered, JoinWord::Card(card)))
     }
 
     /// The local ranks with their cards, if all of them agree with the caller.
     fn members(&self, sharing: &Sharing, words: &[JoinWord]) -> Result<Vec<(Rank, JoinCard)>> {
         let ranks = self.group.ranks.iter();
-        let member = |&(rank, _): &(Rank, u32)| match words[rank.index()] {
+        let member = |&(rank, _): &(Rank, u32)| match &words[rank.index()] {
             JoinWord::Card(card) => {
                 sharing.agree(rank, &card.claim)?;
-                Ok((rank, card))
+                Ok((rank, card.clone()))
             }
             _ => Err(elsewhere()),
         };
@@ -179,18 +209,24 @@ impl Join<'_> {
     /// Everyone's part: maps the segment, links the process to the others, writes the line.
     fn map_and_link(
         &self,
-        sharing: &Sharing,
-        (service, watch): (&'static Service, &Watch),
+        entered: &Entered,
+        place: Option<&PoolPlace>,
         members: &[(Rank, JoinCard)],
-    ) -> Result<Arc<Segment>> {
-        let (leader, source) = members[0];
-        let segment = sharing.open(|| {
+    ) -> Result<(Arc<Segment>, Lease)> {
+        let Entered {
+            sharing,
+            files,
+            service,
+            watch,
+        } = entered;
+        let (leader, source) = &members[0];
+        let (segment, lease) = sharing.open(place, files, || {
             if source.address == service.address() {
                 return Err(Error::internal("the leader's segment is gone"));
             }
             service
                 .fetch_until(&source.address, sharing.key(), Until::of(self.bootstrap))
-                .map_err(|cause| self.unreachable(leader, source.pid, &cause))
+                .map_err(|cause| self.unreachable(*leader, source.pid, &cause))
         })?;
         for peer in peers(service.address(), members).values() {
             watch
@@ -198,7 +234,7 @@ impl Join<'_> {
                 .map_err(|cause| self.unreachable(peer.ranks[0], peer.pid, &cause))?;
         }
         sharing.confirm(&segment);
-        Ok(segment)
+        Ok((segment, lease))
     }
 
     /// Why the process of `peer` could not be reached.
@@ -292,22 +328,26 @@ fn elsewhere() -> Error {
     Error::internal("the ranks are not at the same point of making a communicator")
 }
 
-/// The leader's part: makes the segment, and publishes it if other processes need it. The result
-/// keeps it alive and fetchable.
+/// The leader's part: makes the segment, and publishes its file if another process lacks it. The
+/// result keeps it alive and fetchable.
 fn lead(
-    sharing: &Sharing,
-    service: &'static Service,
+    entered: &Entered,
     members: &[(Rank, JoinCard)],
-) -> Result<Option<(Arc<Segment>, Option<Published>)>> {
+) -> Result<Option<(Led, Option<Published>)>> {
     // Whoever is not the leader has nothing to make.
-    if !sharing.is_leader() {
+    if !entered.sharing.is_leader() {
         return Ok(None);
     }
-    let here = service.address();
+    let here = entered.service.address();
     let is_alone = members.iter().all(|(_, card)| card.address == here);
-    let (segment, file) = sharing.lead(is_alone)?;
-    let published = file.map(|file| service.publish(sharing.key(), file));
-    Ok(Some((segment, published)))
+    let cards = members.iter().map(|(_, card)| card);
+    let others = cards.filter(|card| card.address != here);
+    let theirs: Vec<&[PoolName]> = others.map(|card| card.files.as_slice()).collect();
+    let mut led = entered.sharing.lead(is_alone, &entered.files, &theirs)?;
+    let key = entered.sharing.key();
+    let file = led.file.take();
+    let published = file.map(|file| entered.service.publish(key, file));
+    Ok(Some((led, published)))
 }
 
 /// The other processes among `members`, each with its ranks.

@@ -56,7 +56,8 @@ mod tests {
     #[test]
     fn all_lines_or_the_missing_ranks() {
         let (first, fd) = Segment::create((8192, 8192), 0, 1).unwrap();
-        let second = Segment::open(fd, (8192, 8192)).unwrap();
+        let (pool, region) = first.region().expect("a pool");
+        let second = Segment::open(fd, &pool.place(region), (8192, 8192)).unwrap();
         let elsewhere = Segment::anonymous(8192).unwrap();
         let nonce = Nonce(99);
         let ranks = [Rank(4), Rank(6), Rank(9)];

@@ -1,11 +1,12 @@
-//! The pool: one file in which the communicators that are split from each other have their memory.
+//! The pool: one file in which the communicators of a node have their memory.
 //!
 //! **Problem.** A file of its own for each communicator means, for each, a file to be made, handed
 //! to every process of the node, and kept open.
 //!
 //! **Idea.** The file of the first communicator is a sequence of *regions* of equal length, each of
-//! which holds one communicator. All processes that may be members have the file already. So a new
-//! communicator needs the number of a free region and nothing else. The file grows as regions are
+//! which holds one communicator. Where all members of a new one have the file already, as those of a
+//! split do, it needs the number of a free region and nothing else. Those that meet from nothing say
+//! which files they have ([`known`]), by their *names*. The file grows as regions are
 //! used, and pages appear when they are touched; the last of a communicator's ranks that leaves
 //! gives its pages back, after which the region is as new.
 //!
@@ -19,8 +20,9 @@ use super::fork::{self, Fd};
 use super::mapped::Mapped;
 use super::room;
 use crate::base::sync::{AtomicU64, Ordering};
-use crate::base::{Error, Result};
-use std::sync::Arc;
+use crate::base::{Code, Error, Result};
+use serde::{Deserialize, Serialize};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Regions of a file: more than a program has communicators, as none that lives may cost a file of
 /// its own.
@@ -53,10 +55,63 @@ const COUNT: u64 = (1 << TAG_SHIFT) - 1;
 const _: () = assert!(crate::base::sync::MODEL || size_of::<Control>() == CONTROL_BYTES);
 const _: () = assert!(REGIONS / 8 + GRAIN == READY_BYTES && REGIONS.is_multiple_of(COUNTS_OF_PAGE));
 
+/// What processes call a file: a random number. It is no secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolName(u64);
+
+impl PoolName {
+    /// A new one.
+    ///
+    /// # Errors
+    /// `SystemError` when the system refuses.
+    pub fn draw() -> Result<PoolName> {
+        let mut bytes = [0; size_of::<u64>()];
+        getrandom::fill(&mut bytes).map_err(|error| {
+            let what = format!("no random numbers: {error}");
+            Error::new(Code::SystemError, what, "check the system")
+        })?;
+        Ok(PoolName(u64::from_le_bytes(bytes)))
+    }
+}
+
+/// A region of a file, as whoever took it tells the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolPlace {
+    /// The file.
+    pub name: PoolName,
+    /// Bytes of each region there.
+    pub span: usize,
+    /// The region's number.
+    pub region: usize,
+    /// By which it is joined.
+    pub tag: u32,
+}
+
+impl PoolPlace {
+    /// Where the region begins in the file.
+    pub(super) fn start(&self) -> u64 {
+        (self.region as u64)
+            .saturating_mul(self.span as u64)
+            .saturating_add(CONTROL_BYTES as u64)
+    }
+}
+
+/// The files of this process that others may have too.
+static KNOWN: Mutex<Vec<Weak<Pool>>> = Mutex::new(Vec::new());
+
+/// Files of this process whose regions hold `span` bytes, the youngest first.
+pub fn known(span: usize) -> Vec<Arc<Pool>> {
+    let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let living = known.iter().rev().filter_map(Weak::upgrade);
+    let fits = |pool: &Arc<Pool>| span as u64 <= pool.stride;
+    living.filter(fits).collect()
+}
+
 /// The file, as one process sees it.
 #[derive(Debug)]
 pub struct Pool {
     pub(super) file: Arc<Fd>,
+    name: PoolName,
     control: Mapped,
     /// Bytes of a region.
     stride: u64,
@@ -71,14 +126,48 @@ unsafe impl Sync for Pool {}
 
 impl Pool {
     /// The pool in this file, whose regions hold `span` bytes each.
-    pub(super) fn new(file: Arc<Fd>, span: usize) -> Result<Arc<Pool>> {
+    fn new(file: Arc<Fd>, name: PoolName, span: usize) -> Result<Arc<Pool>> {
         let control = Mapped::new(Some((&file, 0)), CONTROL_BYTES)?;
         Ok(Arc::new(Pool {
             file,
+            name,
             control,
             stride: span.next_multiple_of(GRAIN) as u64,
             generation: fork::generation(),
         }))
+    }
+
+    /// As this process knows it from now on, the same for all of its threads.
+    pub(super) fn shared(file: Arc<Fd>, name: PoolName, span: usize) -> Result<Arc<Pool>> {
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|one| one.strong_count() > 0);
+        let living = known.iter().filter_map(Weak::upgrade);
+        if let Some(pool) = living.into_iter().find(|pool| pool.name == name) {
+            return Ok(pool);
+        }
+        let pool = Pool::new(file, name, span)?;
+        known.push(Arc::downgrade(&pool));
+        Ok(pool)
+    }
+
+    /// What processes call it.
+    pub fn name(&self) -> PoolName {
+        self.name
+    }
+
+    /// The file, for a process that does not have it.
+    pub fn file(&self) -> &Arc<Fd> {
+        &self.file
+    }
+
+    /// What others must hear to join a region.
+    pub fn place(&self, region: usize) -> PoolPlace {
+        PoolPlace {
+            name: self.name,
+            span: self.stride as usize,
+            region,
+            tag: self.tag(region),
+        }
     }
 
     fn control(&self) -> &Control {

@@ -17,7 +17,7 @@
 
 use super::fork::{self, Fd};
 use super::mapped::Mapped;
-use super::pool::{self, Pool};
+use super::pool::{self, Pool, PoolName, PoolPlace};
 use super::register::Registry;
 use super::room::{self, create_error};
 use crate::base::sync::AtomicU64;
@@ -134,7 +134,7 @@ impl Segment {
         }
         room::check_memory("shared memory", length)?;
         let file = Arc::new(file);
-        let pool = Pool::new(Arc::clone(&file), span)?;
+        let pool = Pool::shared(Arc::clone(&file), PoolName::draw()?, span)?;
         let region = pool.take(users, (length, span));
         let region = region.ok_or_else(|| Error::internal("a new pool has no free region"))?;
         Ok((Segment::of_pool(&pool, region, (length, span))?, file))
@@ -169,21 +169,25 @@ impl Segment {
         Segment::map(None, length, span)
     }
 
-    /// Maps what another process made with [`Segment::create`]. A file that is not sealed, or has
-    /// less than `length` bytes, is an error: it could be cut short later, and every access beyond
-    /// its end would kill this process.
-    pub fn open(file: Arc<Fd>, (length, span): (usize, usize)) -> Result<Segment> {
-        check_lengths(length, span)?;
+    /// Maps what another process made, in the place that it says. A file that is not sealed, or too
+    /// short, is an error: it could be cut short later, and every access beyond its end would kill
+    /// this process.
+    ///
+    /// # Errors
+    /// Those of [`Segment::of_pool`].
+    pub fn open(file: Arc<Fd>, place: &PoolPlace, lengths: (usize, usize)) -> Result<Segment> {
+        check_lengths(lengths.0, place.span)?;
         let (bytes, sealed) = (room::size(&file)?, room::is_sealed(&file));
-        let wanted = pool::CONTROL_BYTES + length;
-        if !sealed || bytes < wanted as u64 {
+        let wanted = place.start().saturating_add(lengths.0 as u64);
+        if !sealed || bytes < wanted {
             return Err(Error::internal(format!(
                 "the shared memory received from the node's lowest rank has {bytes} bytes and is \
                  {} against shrinking; expected at least {wanted} bytes, sealed",
                 if sealed { "sealed" } else { "not sealed" }
             )));
         }
-        Segment::map(Some((Pool::new(file, span)?, 0)), length, span)
+        let pool = Pool::shared(file, place.name, place.span)?;
+        Segment::of_pool(&pool, place.region, lengths)
     }
 
     fn map(region: Option<(Arc<Pool>, usize)>, length: usize, span: usize) -> Result<Segment> {

@@ -4,6 +4,14 @@ use super::*;
 use crate::base::sync::Ordering;
 use std::os::fd::AsRawFd;
 
+impl Segment {
+    /// Where another process would find it.
+    fn pool_place(&self) -> PoolPlace {
+        let (pool, region) = self.region().expect("a pool");
+        pool.place(region)
+    }
+}
+
 #[test]
 fn user_offset_covers_the_lines() {
     assert_eq!(Segment::user_offset(1), 4096);
@@ -15,7 +23,8 @@ fn user_offset_covers_the_lines() {
 fn two_mappings_see_each_other_and_the_size_is_sealed() {
     let length = 3 * 4096 + 100;
     let (first, fd) = Segment::create((length, length), 4096, 1).unwrap();
-    let second = Segment::open(Arc::clone(&fd), (length, length)).unwrap();
+    let place = first.pool_place();
+    let second = Segment::open(Arc::clone(&fd), &place, (length, length)).unwrap();
     assert_ne!(first.as_ptr(), second.as_ptr());
     assert!(first.between_processes());
     assert_eq!(second.word(8192).load(Ordering::Acquire), 0);
@@ -25,7 +34,7 @@ fn two_mappings_see_each_other_and_the_size_is_sealed() {
         // SAFETY: a refused change of a file's size.
         assert_eq!(unsafe { libc::ftruncate(fd.as_raw_fd(), size) }, -1);
     }
-    assert!(Segment::open(fd, (length + 1, length + 1)).is_err());
+    assert!(Segment::open(fd, &place, (length + 1, length + 1)).is_err());
     first.word(0).store(7, Ordering::Release);
     assert_eq!(second.word(0).load(Ordering::Acquire), 7);
 }
@@ -35,7 +44,13 @@ fn unsealed_memory_is_refused() {
     let fd = room::memory_file(c"kolo").unwrap();
     // SAFETY: `fd` is open.
     assert_eq!(unsafe { libc::ftruncate(fd.as_raw_fd(), 4096) }, 0);
-    let error = Segment::open(Arc::new(fd), (4096, 4096)).unwrap_err();
+    let place = PoolPlace {
+        name: PoolName::draw().unwrap(),
+        span: 4096,
+        region: 0,
+        tag: 1,
+    };
+    let error = Segment::open(Arc::new(fd), &place, (4096, 4096)).unwrap_err();
     assert!(error.what.contains("sealed"), "{error}");
 }
 
@@ -57,7 +72,8 @@ fn memory_is_sparse() {
 fn parts_are_mapped_when_they_are_used_and_the_file_grows() {
     let span = 1 << 40;
     let (first, file) = Segment::create((4096, span), 0, 1).unwrap();
-    let second = Segment::open(Arc::clone(&file), (4096, span)).unwrap();
+    let place = first.pool_place();
+    let second = Segment::open(Arc::clone(&file), &place, (4096, span)).unwrap();
     let control = pool::CONTROL_BYTES as u64;
     let bytes = || room::size(&file).unwrap() - control;
     assert_eq!((first.mapped(), bytes()), ((0, 4096), 4096));

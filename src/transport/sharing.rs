@@ -4,13 +4,15 @@
 //! makes the memory, the others come to it, and all must be sure that it is the same.
 //!
 //! **Idea.** Every rank makes a [`Terms`] of what it thinks is shared; equal claims may go on. The
-//! lowest rank, the leader, makes the segment: a memfd where other processes need it, anonymous
-//! memory otherwise ([`Sharing::lead`]). The others open it ([`Sharing::open`]); from where they
-//! have its descriptor is their caller's part. Then each writes its confirmation line, and after a
+//! lowest rank, the leader, makes the segment: where other processes need it a region of a memfd,
+//! which most of them have already ([`super::pool`]), anonymous memory otherwise
+//! ([`Sharing::lead`]). The others open it ([`Sharing::open`]); from where they have a descriptor
+//! that they lack is their caller's part. Then each writes its confirmation line, and after a
 //! barrier reads those of all ([`confirm`]).
 
 use super::confirm;
 use super::fork::Fd;
+use super::pool::{self, Lease, Pool, PoolName, PoolPlace};
 use super::segment::{self, Key, Nonce, Segment};
 use crate::base::{Code, Error, Rank, Result, hash};
 use serde::{Deserialize, Serialize};
@@ -26,6 +28,21 @@ pub struct Sharing<'a> {
     node: &'a str,
     /// Bytes of the head, and of head and parts.
     lengths: (usize, usize),
+}
+
+/// Names of files that a rank shows, at most: a process has few.
+const MOST_FILES: usize = 16;
+
+/// What the leader has made.
+pub struct Led {
+    /// The segment.
+    pub segment: Arc<Segment>,
+    /// Where the others find it; `None` where they are threads of this process.
+    pub place: Option<PoolPlace>,
+    /// The file, where a process lacks it.
+    pub file: Option<Arc<Fd>>,
+    /// The leader's hold on the region until all others have joined it.
+    pub lease: Lease,
 }
 
 /// What ranks that share memory must have in common.
@@ -118,39 +135,93 @@ impl<'a> Sharing<'a> {
         Key::new(self.nonce, self.ranks[0])
     }
 
-    /// The leader's part: the segment, and its file where other processes need it (`!is_alone`).
+    /// The files of this process that may hold the segment, to be kept until it is open.
+    pub fn files(&self) -> Vec<Arc<Pool>> {
+        let mut files = pool::known(self.lengths.1);
+        files.truncate(MOST_FILES);
+        files
+    }
+
+    /// The leader's part: the segment. Where other processes need it (`!is_alone`), it lies in one
+    /// of the `files` of this process that all of `theirs` name too, else in any of its files, which
+    /// the others are then given; in a new one where none has room.
     ///
     /// # Errors
     /// The system refused, or there is a segment of this name.
-    pub fn lead(&self, is_alone: bool) -> Result<(Arc<Segment>, Option<Arc<Fd>>)> {
+    pub fn lead(&self, is_alone: bool, files: &[Arc<Pool>], theirs: &[&[PoolName]]) -> Result<Led> {
         let (length, span) = self.lengths;
         if is_alone {
-            let made = segment::shared(self.key(), || Segment::in_process(length, span));
-            return Ok((made?, None));
+            return Ok(Led {
+                segment: segment::shared(self.key(), || Segment::in_process(length, span))?,
+                place: None,
+                file: None,
+                lease: Lease::of(None),
+            });
         }
-        let mut file = None;
-        let made = segment::shared(self.key(), || {
-            let (lines, users) = (Segment::user_offset(self.ranks.len()), self.ranks.len());
-            let (segment, descriptor) = Segment::create(self.lengths, lines, users as u32)?;
-            file = Some(descriptor);
+        let is_common = |pool: &Pool| theirs.iter().all(|names| names.contains(&pool.name()));
+        let (common, own): (Vec<_>, Vec<_>) = files.iter().partition(|pool| is_common(pool));
+        let taken = common.into_iter().chain(own).find_map(|pool| {
+            let region = pool.take(1, self.lengths)?;
+            Some((pool, region, Lease::of(Some((Arc::clone(pool), region)))))
+        });
+        let mut lease = None;
+        let segment = segment::shared(self.key(), || {
+            let lines = Segment::user_offset(self.ranks.len());
+            let (segment, held) = match taken {
+                Some((pool, region, held)) => {
+                    let segment = Segment::of_pool(pool, region, self.lengths)?;
+                    segment.reserve((0, lines), "the first pages of shared memory")?;
+                    (segment, held)
+                }
+                None => {
+                    let (segment, _) = Segment::create(self.lengths, lines, 1)?;
+                    let region = segment.region().map(|(pool, at)| (Arc::clone(pool), at));
+                    (segment, Lease::of(region))
+                }
+            };
+            lease = Some(held);
             Ok(segment)
         })?;
-        if file.is_none() {
-            return Err(Error::internal(
-                "two communicators were given the same secret",
-            ));
-        }
-        Ok((made, file))
+        let same = || Error::internal("two communicators were given the same secret");
+        let (lease, (pool, region)) = lease.zip(segment.region()).ok_or_else(same)?;
+        Ok(Led {
+            place: Some(pool.place(region)),
+            file: (!is_common(pool)).then(|| Arc::clone(pool.file())),
+            segment: Arc::clone(&segment),
+            lease,
+        })
     }
 
-    /// Everyone's part: the segment, mapped by the first rank of this process that comes.
+    /// Everyone's part: the segment in the leader's `place`, mapped by the first rank of this
+    /// process that comes, and this rank's use of it.
     ///
     /// # Errors
-    /// Those of `fetch`, which gets the leader's descriptor, and of the system.
-    pub fn open(&self, fetch: impl FnOnce() -> Result<Fd>) -> Result<Arc<Segment>> {
-        segment::shared(self.key(), || {
-            Segment::open(Arc::new(fetch()?), self.lengths)
-        })
+    /// Those of `fetch`, which gets the leader's descriptor where this process lacks it, and of the
+    /// system.
+    pub fn open(
+        &self,
+        place: Option<&PoolPlace>,
+        files: &[Arc<Pool>],
+        fetch: impl FnOnce() -> Result<Fd>,
+    ) -> Result<(Arc<Segment>, Lease)> {
+        let segment = segment::shared(self.key(), || {
+            let gone = || Error::internal("the leader's segment is gone");
+            let place = place.ok_or_else(gone)?;
+            match files.iter().find(|pool| pool.name() == place.name) {
+                Some(pool) => Segment::of_pool(pool, place.region, self.lengths),
+                None => Segment::open(Arc::new(fetch()?), place, self.lengths),
+            }
+        })?;
+        let lease = match (place, segment.region()) {
+            (Some(place), Some((pool, region))) => {
+                pool.join(region, place.tag).ok_or_else(|| {
+                    let what = "the leader has given the memory of the new communicator back";
+                    Error::remote(self.ranks[0], what, "see the message of that rank")
+                })?
+            }
+            _ => Lease::of(None),
+        };
+        Ok((segment, lease))
     }
 
     /// Writes this rank's confirmation line.
@@ -218,20 +289,53 @@ mod tests {
     fn the_leader_makes_it_and_another_process_opens_it() {
         let (one, two) = (sharing(5, 0, &[0, 2]), sharing(5, 2, &[0, 2]));
         let (one, two) = (one.unwrap(), two.unwrap());
-        let (made, file) = one.lead(false).unwrap();
-        let again = one.lead(false).unwrap_err();
+        let Led {
+            segment: made,
+            place,
+            file,
+            lease,
+        } = one.lead(false, &[], &[&[]]).unwrap();
+        let again = one.lead(false, &[], &[&[]]).err().expect("it is made");
         assert!(again.what.contains("the same secret"), "{again}");
         one.confirm(&made);
         let missing = one.check(&made).unwrap_err();
         assert!(missing.what.contains("of rank 2 is missing"), "{missing}");
         // In this process the register knows it: nothing is fetched.
-        let opened = two.open(|| Err(Error::internal("not asked for"))).unwrap();
+        let not = || Err(Error::internal("not asked for"));
+        let (opened, joined) = two.open(place.as_ref(), &[], not).unwrap();
         assert!(Arc::ptr_eq(&made, &opened) && file.is_some());
         two.confirm(&opened);
         one.check(&made).unwrap();
-        drop((made, opened));
-        assert!(two.open(|| Err(Error::internal("asked for"))).is_err());
-        let (_, file) = sharing(6, 0, &[0, 2]).unwrap().lead(true).unwrap();
-        assert!(file.is_none());
+        drop((made, opened, lease, joined, file));
+        let asked = || Err(Error::internal("asked for"));
+        assert!(two.open(place.as_ref(), &[], asked).is_err());
+        let alone = sharing(6, 0, &[0, 2]).unwrap();
+        let alone = alone.lead(true, &[], &[]).unwrap();
+        assert!(alone.file.is_none() && alone.place.is_none());
+    }
+
+    #[test]
+    fn another_communicator_lies_in_a_file_that_its_members_have() {
+        let first = sharing(7, 0, &[0, 2]).unwrap();
+        let first = first.lead(false, &[], &[&[]]).unwrap();
+        let (pool, _) = first.segment.region().expect("between processes");
+        let (files, names) = ([Arc::clone(pool)], [pool.name()]);
+        let next = sharing(8, 0, &[0, 2]).unwrap();
+        let made = next.lead(false, &files, &[&names, &names]).unwrap();
+        let place = made.place.expect("between processes");
+        assert_eq!((place.name, place.region), (pool.name(), 1));
+        assert!(made.file.is_none(), "all have it");
+        // One process does not have it: it is given to that one.
+        let other = sharing(9, 0, &[0, 2]).unwrap();
+        let other = other.lead(false, &files, &[&names, &[]]).unwrap();
+        assert!(other.file.is_some());
+        assert_eq!(other.place.map(|place| place.region), Some(2));
+        // Regions are as new when nobody has them, also where nobody has come.
+        let (_, joined) = next.open(Some(&place), &files, || unreachable!()).unwrap();
+        drop((made.lease, other));
+        assert_eq!(pool.taken(), 2);
+        drop(joined);
+        assert_eq!(pool.taken(), 1);
+        assert!(next.open(Some(&place), &files, || unreachable!()).is_err());
     }
 }

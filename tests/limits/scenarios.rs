@@ -1,5 +1,6 @@
 //! What the ranks of a job do.
 
+use super::begun;
 use super::job::Context;
 use super::skip::skip;
 use super::slots;
@@ -16,6 +17,8 @@ pub fn by_name(name: &str) -> fn(&Context) {
         "files_of_one" => files_of_one,
         "splits_without_descriptors" => splits_without_descriptors,
         "many_live" => many_live,
+        "many_begun" => begun::many_begun,
+        "many_on_nodes" => begun::many_on_nodes,
         "small_calls" => slots::small_calls,
         "bounded" => slots::bounded,
         "bounded_threads" => slots::bounded_threads,
@@ -38,7 +41,7 @@ fn address_space_bytes() -> u64 {
     pages * 4096
 }
 
-fn limit(what: libc::__rlimit_resource_t, bytes: u64) {
+pub fn limit(what: libc::__rlimit_resource_t, bytes: u64) {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
@@ -197,7 +200,7 @@ fn files_of_one(context: &Context) {
     parent.barrier().expect("nothing has happened to this one");
 }
 
-fn descriptors() -> usize {
+pub fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").expect("proc").count()
 }
 
