@@ -5,6 +5,7 @@ use crate::comm::becoming::device::carrier::StageCarrier;
 use crate::comm::becoming::net::Supported;
 use crate::comm::calling::exact;
 use crate::comm::calling::past::Past;
+use crate::comm::failing::stood::Stood;
 use crate::comm::flight::direct::Direct;
 use crate::comm::flight::op::Op;
 use crate::exec::{DeviceEngine, StreamEngine};
@@ -29,6 +30,8 @@ pub(in crate::comm) struct Exec {
     pub direct: Direct,
     /// What calls on streams of a device use, where the communicator has one.
     pub device: Option<Box<OnDevice>>,
+    /// The ended rank that the queue waits for, as far as it was seen.
+    pub stalled: Stood,
     /// What a test wants to go wrong.
     pub faults: Faults,
 }
@@ -45,6 +48,10 @@ pub(in crate::comm) struct OnDevice {
     pub steps_planned: u64,
     /// What the last plan was that was launched, for those who are told of calls.
     pub launched: Option<Choice>,
+    /// The ended rank that messages wait for, as far as it was seen.
+    pub stalled: Stood,
+    /// Passes of kolo's own thread, which looks for it now and then.
+    pub passes: u32,
 }
 
 /// Who the ranks are, for planning.

@@ -167,6 +167,15 @@ impl StreamEngine {
         engine.is_quiet()
     }
 
+    /// Whether messages under way wait for a rank, with what it has counted so far.
+    ///
+    /// # Errors
+    /// A fault of the device.
+    pub fn waits_for(&self, peer: u32) -> Result<Option<u64>> {
+        let StreamEngine::Cuda(engine) = self;
+        engine.waits_for(peer)
+    }
+
     /// Steps of all launches that have ended.
     ///
     /// # Errors

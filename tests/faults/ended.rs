@@ -5,7 +5,8 @@
 use super::job::{Context, Job, say};
 use fastrand::Rng;
 use kolo::base::{Error, Result};
-use kolo::comm::{CommConfig, Communicator};
+use kolo::comm::{Call, Collective, CommConfig, Communicator, RedOp, Stream};
+use kolo::dtype::DataType;
 use std::time::{Duration, Instant};
 
 /// How the last process ends, and what the others do meanwhile.
@@ -16,7 +17,10 @@ const NODES: &str = "KOLO_TEST_NODES";
 const PATIENCE: Duration = Duration::from_secs(20);
 
 const ENDINGS: [&str; 6] = ["return", "exit0", "inside", "exit1", "_exit", "kill"];
-const MEANWHILE: [&str; 3] = ["idle", "needs", "needless"];
+const MEANWHILE: [&str; 4] = ["idle", "needs", "needless", "asks"];
+
+/// The processes of a job, the node of each, and whether it sends through another rank there.
+type Place = (&'static [usize], Option<&'static str>, bool);
 
 fn word(key: &str, at: usize) -> String {
     let words = std::env::var(key).expect("it is set");
@@ -114,11 +118,16 @@ pub fn ends(context: &Context) {
     let victim = pids[comm.nranks() as usize - 1];
     let outcome = match meanwhile.as_str() {
         "needs" => comm.barrier(),
+        "asks" if comm.rank() + 1 < first => {
+            until("news of another's error", || comm.async_error().is_err());
+            comm.async_error()
+        }
+        "asks" => asks(&comm),
         "needless" => {
             let mut is_over_everywhere = [0_u8];
             while is_over_everywhere == [0] {
                 is_over_everywhere = [u8::from(is_over(victim))];
-                part.all_reduce_in_place(&mut is_over_everywhere, kolo::comm::RedOp::MIN)
+                part.all_reduce_in_place(&mut is_over_everywhere, RedOp::MIN)
                     .expect("a call that does not need it");
             }
             after(&comm, &part, &how)
@@ -131,6 +140,32 @@ pub fn ends(context: &Context) {
     say(&told(&comm, &outcome));
     part.barrier().expect("the others go on");
     let _ = comm.destroy();
+}
+
+/// One rank asks again and again whether a message of the last rank is there, and waits in no call.
+fn asks(comm: &Communicator) -> Result<()> {
+    let mut byte = [0_u8];
+    let call = Call {
+        collective: Collective::Recv,
+        send: std::ptr::null(),
+        recv: byte.as_mut_ptr(),
+        count: 1,
+        dtype: DataType::Uint8,
+        op: RedOp::SUM,
+        peer: comm.nranks() - 1,
+    };
+    let stream = Stream::for_one_call()?;
+    // SAFETY: the byte stays until the call has ended.
+    unsafe { comm.enqueue(&call, Some(&stream))? };
+    let mut result = Ok(());
+    until("news of a missing message", || match stream.query() {
+        Ok(is_over) => is_over,
+        Err(error) => {
+            result = Err(error);
+            true
+        }
+    });
+    result
 }
 
 /// A call when the process has ended: without it nobody has heard an error, if it is no death.
@@ -158,15 +193,17 @@ fn is_death(how: &str) -> bool {
 }
 
 /// One job, of which the last process ends.
-fn play(seed: u64, processes: &[usize], nodes: Option<&str>, (how, meanwhile): (&str, &str)) {
+fn play(seed: u64, place: Place, (how, meanwhile): (&str, &str)) {
+    let (processes, nodes, through) = place;
     let nranks: usize = processes.iter().sum();
     let last = processes[processes.len() - 1];
     let first = nranks - last;
-    let case = format!("KOLO_TEST_SEED={seed}: {processes:?} on {nodes:?}: {how}, {meanwhile}");
+    let case = format!("KOLO_TEST_SEED={seed}: {place:?}: {how}, {meanwhile}");
     println!("{case}");
     let ends = format!("{first} {how} {meanwhile}");
     let mut settings = vec![(ENDS, ends.as_str())];
     settings.extend(nodes.map(|nodes| (NODES, nodes)));
+    settings.extend(through.then_some(("KOLO_PXN", "always")));
     let mut job = Job::start("ends", processes, &settings);
     for _ in 0..first {
         let text = job.hear("");
@@ -196,19 +233,36 @@ fn seed() -> u64 {
 fn a_process_that_ends_well_has_ended_and_any_other_has_died() {
     let seed = seed();
     let mut rng = Rng::with_seed(seed);
-    let places: [(&[usize], Option<&str>); 5] = [
-        (&[1, 1, 1], None),
-        (&[2, 1], None),
-        (&[1, 2], None),
-        (&[1, 1, 1], Some("001")),
-        (&[1, 1, 1, 1], Some("0101")),
+    let places: [Place; 7] = [
+        (&[1, 1, 1], None, false),
+        (&[2, 1], None, false),
+        (&[1, 2], None, false),
+        (&[1, 1, 1], Some("001"), false),
+        (&[1, 1, 1, 1], Some("0101"), false),
+        (&[1, 1, 1], Some("011"), true),
+        (&[1, 1, 1, 1], Some("0101"), true),
     ];
     for how in ENDINGS {
         for _ in 0..2 {
-            let (processes, nodes) = places[rng.usize(..places.len())];
-            play(seed, processes, nodes, (how, MEANWHILE[rng.usize(..3)]));
+            let place = places[rng.usize(..places.len())];
+            play(seed, place, (how, MEANWHILE[rng.usize(..MEANWHILE.len())]));
         }
     }
+}
+
+/// Whoever only asks hears of the end of a rank on another node too.
+#[test]
+fn whoever_only_asks_hears_of_an_end_on_another_node() {
+    for how in ["exit0", "kill"] {
+        // Rank 2 has no connection with rank 5.
+        play(0, (&[3, 2, 1], Some("000111"), false), (how, "asks"));
+    }
+}
+
+/// A rank that sends through another one of its node ends as any other does.
+#[test]
+fn a_rank_that_sends_through_another_one_ends_well() {
+    play(0, (&[1, 1, 1], Some("011"), true), ("exit0", "idle"));
 }
 
 /// The root hands data out, and leaves or ends before the other rank comes.

@@ -10,6 +10,7 @@ use self::carrier::StageCarrier;
 use super::net::{Network, Party};
 use crate::base::{Error, Rank, Result};
 use crate::comm::CommDevice;
+use crate::comm::failing::stood::Stood;
 use crate::comm::owned::OnDevice;
 use crate::config::{Origin, Settings};
 use crate::cuda::{Context, DeviceAttribute, DeviceKernels, HostMapping};
@@ -184,6 +185,8 @@ fn on_device(
         carrier,
         steps_planned: 0,
         launched: None,
+        stalled: Stood::default(),
+        passes: 0,
     }))
 }
 

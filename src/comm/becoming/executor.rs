@@ -5,6 +5,7 @@ use super::layout::{EAGER_BYTES, slot_bytes};
 use super::net::Network;
 use super::{net, tuning};
 use crate::base::Result;
+use crate::comm::failing::stood::Stood;
 use crate::comm::flight::direct::Direct;
 use crate::comm::owned::Exec;
 use crate::comm::owned::{self, Faults, Members, Reused, Sizes, Totals};
@@ -88,6 +89,7 @@ pub(in crate::comm) fn exec(
         },
         past: Default::default(),
         device: None,
+        stalled: Stood::default(),
         faults: Faults::new(flip.map(|flip| (flip.call, flip.slot))),
     }
 }

@@ -13,7 +13,8 @@
 //! later than the news.)
 
 use super::fault;
-use crate::base::clock::{self, Moment};
+use super::stood::Stood;
+use crate::base::clock;
 use crate::base::{Error, Rank, Result};
 use crate::comm::calling::call::Call;
 use crate::comm::owned::Exec;
@@ -26,44 +27,13 @@ use std::time::Duration;
 
 /// For how long what an ended rank did before its end may still come.
 const GRACE: Duration = Duration::from_millis(200);
+/// Passes over the network between two looks at the kernels.
+const PASSES: u32 = 256;
 /// How long an exit waits for what is on its way to other nodes.
 const PARTING: Duration = Duration::from_secs(1);
 /// How often an exit tries to get hold of what a driver may have.
 const TRIES: u32 = 1000;
 const PAUSE: Duration = Duration::from_micros(100);
-
-/// A waiting call's view of the end of the rank that it waits for.
-#[derive(Default)]
-pub(in crate::comm) struct SeenEnd(Option<(usize, Moment)>);
-
-impl SeenEnd {
-    /// Whether the rank that is waited for has ended, and nothing comes from it any more.
-    ///
-    /// # Errors
-    /// If so.
-    pub fn look(&mut self, inner: &Inner, call: &str, peer: usize) -> Result<()> {
-        let board = inner.node.board(peer);
-        if !board.has_ended() || peer as u32 == inner.rank {
-            self.0 = None;
-            return Ok(());
-        }
-        // What it left on this node is there. The first look may have come behind the last pass.
-        let grace = match board.has_vanished() && inner.is_mate(peer as u32) {
-            true => Duration::ZERO,
-            false => GRACE,
-        };
-        match &self.0 {
-            Some((known, since)) if *known == peer => match since.past(grace) {
-                true => Err(needed(inner, call, peer)),
-                false => Ok(()),
-            },
-            _ => {
-                self.0 = Some((peer, clock::now()));
-                Ok(())
-            }
-        }
-    }
-}
 
 /// That an ended rank is waited for.
 fn needed(inner: &Inner, call: &str, peer: usize) -> Error {
@@ -125,9 +95,8 @@ impl Inner {
             }
             std::thread::sleep(PAUSE);
         }
-        // What goes through other ranks of the node, or from them through this one, may still be on
-        // its way; nobody but `CommDestroy` asks.
-        network.links.proxies().is_empty() && !network.sends_for_others()
+        // Others count on this process for what they send.
+        !network.sends_for_others()
     }
 
     /// There are no processes of these ranks any more, which have ended.
@@ -148,37 +117,73 @@ impl Inner {
         }
     }
 
-    /// That calls of the device are under way which a rank has not begun that has ended: their
-    /// kernels leave when the communicator stops.
-    pub(in crate::comm) fn kernels_wait(&self, exec: &mut Exec) -> Option<Error> {
-        let calls = exec.counts.calls;
-        let is_behind = |rank: &u32| {
-            let board = self.node.board(*rank as usize);
-            board.has_ended() && board.calls() < calls && *rank != self.rank
-        };
-        let rank = (0..self.nranks).find(is_behind)?;
-        let device = exec.device.as_deref_mut()?;
-        match device.engine.is_quiet() {
-            Ok(false) => Some(needed(
-                self,
-                "a call on a stream of the device",
-                rank as usize,
-            )),
-            _ => None,
-        }
-    }
-
-    /// Whether a call in flight waits for a rank of this node that has vanished: nothing comes from
-    /// it any more.
+    /// A call waits for a rank: whether that has ended, and nothing comes from it any more.
     ///
     /// # Errors
     /// If so.
-    #[cold]
-    pub(in crate::comm) fn is_needed(&self, peer: usize) -> Result<()> {
-        let has_vanished = self.node.board(peer).has_vanished();
-        match has_vanished && self.is_mate(peer as u32) {
-            true => Err(needed(self, "a call in flight", peer)),
-            false => Ok(()),
+    pub(in crate::comm) fn is_still_there(
+        &self,
+        seen: &mut Stood,
+        call: &str,
+        peer: usize,
+    ) -> Result<()> {
+        if !self.node.board(peer).has_ended() || peer as u32 == self.rank {
+            seen.forget();
+            return Ok(());
+        }
+        // The first look may have come behind the last pass.
+        let grace = self.grace(peer as u32);
+        match seen.since(peer as u32, 0) {
+            Some(since) if since.past(grace) => Err(needed(self, call, peer)),
+            _ => Ok(()),
+        }
+    }
+
+    /// How long something may still come of a rank that has ended: what it left on this node is
+    /// there.
+    fn grace(&self, rank: u32) -> Duration {
+        match self.node.board(rank as usize).has_vanished() && self.is_mate(rank) {
+            true => Duration::ZERO,
+            false => GRACE,
+        }
+    }
+
+    /// That calls of the device are under way which a rank has not begun that has ended, or
+    /// messages with it: their kernels leave when the communicator stops.
+    pub(in crate::comm) fn kernels_wait(&self, exec: &mut Exec) -> Option<Error> {
+        let calls = exec.counts.calls;
+        let ended = |rank: &u32| *rank != self.rank && self.node.board(*rank as usize).has_ended();
+        let ended = || (0..self.nranks).filter(ended);
+        ended().next()?;
+        let device = exec.device.as_deref_mut()?;
+        if !matches!(device.engine.is_quiet(), Ok(false)) {
+            return None;
+        }
+        let is_behind = |rank: &u32| self.node.board(*rank as usize).calls() < calls;
+        let mut has_stalled = |rank: &u32| match device.engine.waits_for(*rank) {
+            Ok(Some(count)) => {
+                let since = device.stalled.since(*rank, count);
+                let grace = self.grace(*rank);
+                grace.is_zero() || since.is_some_and(|since| since.past(grace))
+            }
+            _ => false,
+        };
+        let missing = ended().find(is_behind);
+        let rank = missing.or_else(|| ended().find(|rank| has_stalled(rank)))?;
+        Some(needed(
+            self,
+            "a call on a stream of the device",
+            rank as usize,
+        ))
+    }
+
+    /// The same, of whoever passes again and again: looks only now and then.
+    pub(in crate::comm) fn kernels_wait_by_now(&self, exec: &mut Exec) -> Option<Error> {
+        let device = exec.device.as_deref_mut()?;
+        device.passes = device.passes.wrapping_add(1);
+        match device.passes.is_multiple_of(PASSES) {
+            true => self.kernels_wait(exec),
+            false => None,
         }
     }
 

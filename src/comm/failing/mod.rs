@@ -13,5 +13,6 @@ mod fork_tests;
 #[cfg(test)]
 mod panics_tests;
 pub(in crate::comm) mod report;
+pub(in crate::comm) mod stood;
 pub(in crate::comm) mod stop;
 pub(in crate::comm) mod whereabouts;

@@ -239,8 +239,11 @@ impl Inner {
         };
         if exec.queue.is_empty() {
             let carries = self.carries_for_device(carried);
-            if carries.is_some() && self.is_stopped() {
-                let error = self.stop_error();
+            let stop = match carries.is_some() && self.is_stopped() {
+                true => Some(self.stop_error()),
+                false => carries.and_then(|_| self.kernels_wait_by_now(&mut exec)),
+            };
+            if let Some(error) = stop {
                 self.fail(&mut exec, error);
                 return Pass::Idle;
             }
@@ -253,13 +256,9 @@ impl Inner {
             return Pass::Idle;
         }
         let kolo = driver == PassedBy::Kolo;
-        // What a rank of this node left is there before its end is known.
-        let awaited = self.blocked_on();
-        let vanished = self.node.board(awaited).has_vanished();
         let passed = self.pass_queue_but(&mut exec, kolo);
-        if vanished
-            && matches!(passed, Ok(Step::Blocked(peer)) if peer == awaited)
-            && let Err(error) = self.is_needed(awaited)
+        if let Ok(Step::Blocked(peer)) = passed
+            && let Err(error) = self.is_still_there(&mut exec.stalled, "a call in flight", peer)
         {
             self.fail(&mut exec, error);
             return Pass::Idle;

@@ -7,8 +7,8 @@
 use super::turn;
 use crate::base::clock::{self, Moment};
 use crate::base::{Code, Error, Result};
-use crate::comm::failing::ended::SeenEnd;
 use crate::comm::failing::fault;
+use crate::comm::failing::stood::Stood;
 use crate::comm::state::{Inner, WaitSetup};
 use crate::exec::Waiting;
 use crate::proxy::net::Links;
@@ -115,7 +115,7 @@ struct Long<'a> {
     /// The rank that is waited for has left: what it sent before is looked for once more.
     left: bool,
     /// Its end, as far as it was seen.
-    ended: SeenEnd,
+    ended: Stood,
     /// Whether MPI gets turns from this thread.
     has_turns: bool,
     /// Drives what is in flight.
@@ -138,7 +138,7 @@ impl<'a> Long<'a> {
             asked: None,
             left: false,
             has_turns: false,
-            ended: SeenEnd::default(),
+            ended: Stood::default(),
             inside: None,
         }
     }
@@ -226,7 +226,8 @@ impl<'a> Long<'a> {
     /// Reasons to stop or to speak that need the clock.
     fn look(&mut self, peer: usize) -> Result<()> {
         let waited = self.since.waited();
-        self.ended.look(self.inner, self.call.0, peer)?;
+        self.inner
+            .is_still_there(&mut self.ended, self.call.0, peer)?;
         let wait = &self.inner.wait;
         if waited >= self.compared {
             if let Err(error) = fault::check_left(self.inner, self.call, peer) {

@@ -8,6 +8,7 @@ use super::bound::{DeviceBound, LaunchExtents, wire_of};
 use super::choice::KernelChoice;
 use super::fit;
 use super::messages::{self, DeviceMessage, WaveKey};
+use super::passing::Passing;
 use super::staged;
 use super::starting::{CudaSetup, DeviceWork, Starter};
 use crate::base::{Error, Result};
@@ -27,11 +28,20 @@ use std::sync::Arc;
 const PLANS: usize = 64;
 const WAVES: NonZeroUsize = NonZeroUsize::new(64).expect("not 0");
 
+/// An end of a connection on the device.
+#[derive(Clone, Copy)]
+struct MadeEnd {
+    address: u64,
+    /// Where the other side counts.
+    count: u64,
+}
+
 /// Connections, plans and launches of one rank on its device.
 pub struct CudaEngine {
     starter: Starter,
-    /// Addresses of the ends that were made.
-    ends: HashMap<(DeviceWire, Direction), u64>,
+    /// The ends that were made.
+    ends: HashMap<(DeviceWire, Direction), MadeEnd>,
+    passing: Passing,
     plans: Cache<DeviceBound>,
     waves: LruCache<WaveKey, Arc<DeviceBound>>,
     numbers: u64,
@@ -46,6 +56,7 @@ impl CudaEngine {
         Ok(CudaEngine {
             starter: Starter::new(setup)?,
             ends: HashMap::new(),
+            passing: Passing::default(),
             plans: Cache::new(PLANS),
             waves: LruCache::new(WAVES),
             numbers: 0,
@@ -205,6 +216,8 @@ impl CudaEngine {
             let geometry = fit::geometry(Protocol::Simple, slot_bytes, (1, 1), (1, 1))?;
             let windows = wave.windows(&key, &geometry);
             let kernel = KernelChoice::bytes();
+            let slice = geometry.slice_steps;
+            self.passing.begin(&key, &windows, slice, is_captured);
             self.starter.start(&DeviceWork {
                 bound: &bound,
                 windows: &windows,
@@ -213,7 +226,7 @@ impl CudaEngine {
                 input: 0,
                 output: 0,
                 divisor: 0,
-                slice_slots: geometry.slice_steps,
+                slice_slots: slice,
                 stream,
                 is_captured,
             })?;
@@ -260,6 +273,28 @@ impl CudaEngine {
     /// A fault of the device.
     pub fn is_quiet(&mut self) -> Result<bool> {
         self.starter.underway.look()
+    }
+
+    /// Whether messages under way wait for a rank, with what that one has counted so far: without
+    /// it they never end.
+    ///
+    /// # Errors
+    /// A fault of the device.
+    pub fn waits_for(&self, peer: u32) -> Result<Option<u64>> {
+        let (mut total, mut waits) = (0_u64, false);
+        for (end, wanted) in self.passing.wanted(peer) {
+            let link = messages::link(self.starter.setup.rank, end);
+            let wire = wire_of(link, Protocol::Simple, self.slot_bytes(Protocol::Simple));
+            let Some(made) = self.ends.get(&(wire, end.1)) else {
+                continue;
+            };
+            let mut count = [0; 8];
+            self.starter.shelf.read(made.count, &mut count)?;
+            let count = u64::from_le_bytes(count);
+            total = total.wrapping_add(count);
+            waits |= count < wanted;
+        }
+        Ok(waits.then_some(total))
     }
 
     /// Steps that the device has done, of all launches that have ended.
@@ -330,13 +365,18 @@ impl CudaEngine {
             false => protocol,
         };
         let wire = wire_of(link, protocol, self.slot_bytes(protocol));
-        if let Some(&end) = self.ends.get(&(wire, direction)) {
-            return Ok(end);
+        if let Some(end) = self.ends.get(&(wire, direction)) {
+            return Ok(end.address);
         }
         let halves = self.starter.setup.wiring.halves(wire)?;
         let end = halves.end();
         let address = self.starter.shelf.keep_with(end.as_bytes())?;
-        self.ends.insert((wire, direction), address);
+        let count = match direction {
+            Direction::Send => halves.head,
+            Direction::Recv => halves.tail,
+        };
+        let made = MadeEnd { address, count };
+        self.ends.insert((wire, direction), made);
         Ok(address)
     }
 }

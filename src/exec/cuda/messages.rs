@@ -12,8 +12,9 @@
 //! Each message has an address of its own, where a launch has one for the input and one for the
 //! output: these are 0 here, elements are bytes, and windows begin at the address itself.
 
+use super::passing::MessageEnd;
 use crate::plan::{
-    Algorithm, Collective, Direction, Emitter, Geometry, Layout, Plan, Shape, Window, window,
+    Algorithm, Collective, Direction, Emitter, Geometry, Layout, Link, Plan, Shape, Window, window,
 };
 
 /// A message to or from another rank, or to and from this one.
@@ -106,6 +107,19 @@ impl Wave {
                 (0..lanes).map(bind)
             };
         self.messages.iter().zip(key).flat_map(of_message).collect()
+    }
+}
+
+/// The connection of messages with a rank.
+pub(super) fn link(me: u32, (peer, direction, channel): MessageEnd) -> Link {
+    let (writer, reader) = match direction {
+        Direction::Send => (me, peer),
+        Direction::Recv => (peer, me),
+    };
+    Link::Pair {
+        writer,
+        reader,
+        channel: OF_MESSAGES | channel,
     }
 }
 

@@ -24,6 +24,7 @@ pub mod launch;
 pub mod layout;
 mod messages;
 pub mod names;
+mod passing;
 mod seats;
 mod shelf;
 mod staged;

@@ -127,8 +127,8 @@ impl Shelf {
     /// The driver cannot copy.
     pub fn read(&self, address: u64, into: &mut [u8]) -> Result<()> {
         let _relaxed = exchange_capture_mode_relaxed()?;
-        // SAFETY: the address is one of this shelf's, whose memory lives; launches may still be
-        // counting there, in whole words.
+        // SAFETY: the address is one of this shelf's or of a connection's, whose memory lives;
+        // launches may still be counting there, in whole words.
         unsafe { copy_from_device(&self.context, into, address, self.stream.id())? };
         self.stream.synchronize()
     }

@@ -12,6 +12,10 @@ impl Links {
     /// Waits, for a bounded time, until the other nodes have what was sent so far.
     pub fn drain(&self, limit: Duration) {
         let start = clock::now();
+        // Ranks of this node that send for this one go on until all is there.
+        for elsewhere in self.through.close() {
+            elsewhere.wait_at_most(start.left(limit));
+        }
         let is_on_its_way = |link: &mut Option<Box<Outgoing>>| match link.as_deref_mut() {
             Some(Outgoing::Up(link)) => !link.is_settled(),
             _ => false,

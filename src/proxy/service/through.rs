@@ -94,6 +94,23 @@ impl Elsewhere {
         self.wait_within(STOPPED_LIMIT);
     }
 
+    /// The process exits: waits until all has arrived, or for so long.
+    pub fn wait_at_most(self, limit: Duration) {
+        let Some(operation) = self.operation else {
+            return;
+        };
+        let (service, start) = (self.caller.service, clock::now());
+        let mut state = service.lock();
+        while state.answer(operation).is_none() {
+            let left = start.left(limit);
+            if left.is_zero() {
+                return state.forget(operation);
+            }
+            let waited = service.answers.wait_timeout(state, left.min(clock::LOOK));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
     /// `limit`: how long the other process may be stopped.
     pub(super) fn wait_within(self, limit: Duration) {
         let Some(operation) = self.operation else {

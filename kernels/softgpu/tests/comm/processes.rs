@@ -6,8 +6,9 @@
 use super::calls::{COLLECTIVES, draw};
 use super::ranks::{DEVICES, POISON, Rank, ranks, software_gpu, sum};
 use kolo::bootstrap::UniqueId;
-use kolo::comm::{CommConfig, CommDevice, Communicator};
+use kolo::comm::{Call, Collective, CommConfig, CommDevice, Communicator, RedOp};
 use kolo::cuda::{Context, OwnStream};
+use kolo::dtype::DataType;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -97,11 +98,21 @@ fn join(id: &UniqueId, nranks: u32, rank: u32) -> Rank {
 }
 
 fn join_on(id: &UniqueId, nranks: u32, rank: u32, device: u32) -> Rank {
-    let config = CommConfig {
+    join_as(id, (nranks, rank), &on_device(device))
+}
+
+fn on_device(device: u32) -> CommConfig {
+    CommConfig {
         device: CommDevice::Cuda(device),
         ..CommConfig::default()
+    }
+}
+
+fn join_as(id: &UniqueId, (nranks, rank): (u32, u32), config: &CommConfig) -> Rank {
+    let comm = Communicator::init_rank(nranks, id, rank, config).expect("a communicator");
+    let CommDevice::Cuda(device) = config.device else {
+        panic!("no device");
     };
-    let comm = Communicator::init_rank(nranks, id, rank, &config).expect("a communicator");
     let context = Context::of(device).expect("a device");
     let stream = OwnStream::new(&context).expect("a stream");
     Rank {
@@ -250,6 +261,85 @@ fn the_end_of_a_rank_ends_the_kernels_that_wait_for_it() {
     );
 }
 
+/// Of messages too: those that came before the end are whole, those that come no more fail.
+#[test]
+fn the_end_of_a_rank_ends_the_messages_that_wait_for_it() {
+    let name = "the_end_of_a_rank_ends_the_messages_that_wait_for_it";
+    messages_of_an_ended_rank(name, false);
+}
+
+/// So it is where the ranks are on nodes of their own.
+#[test]
+fn the_end_of_a_rank_elsewhere_ends_the_messages_that_wait_for_it() {
+    let name = "the_end_of_a_rank_elsewhere_ends_the_messages_that_wait_for_it";
+    messages_of_an_ended_rank(name, true);
+}
+
+/// Rank 2 of three sends one message to rank 0, which wants two, and takes none of rank 1, whose
+/// message is larger than what lies between them.
+fn messages_of_an_ended_rank(name: &str, apart: bool) {
+    const LARGE: usize = 64 << 20;
+    let Some((part, folder)) = part() else {
+        return in_processes(name, 3, &[], None);
+    };
+    software_gpu();
+    let mut config = on_device(part);
+    if apart {
+        let words = [
+            ("hostid", format!("node{part}")),
+            ("socket_ifname", "=lo".into()),
+        ];
+        let words = words.map(|(name, value)| (name.to_string(), value));
+        config.overrides.extend(words);
+    }
+    let rank = join_as(&id(part, &folder), (3, part), &config);
+    let message = |collective, place: *mut u8, count, peer| Call {
+        collective,
+        send: place,
+        recv: place,
+        count,
+        dtype: DataType::Uint8,
+        op: RedOp::SUM,
+        peer,
+    };
+    let begun = |part: u32| folder.join(format!("begun-{part}"));
+    if part == 2 {
+        let sent = rank.buffer(&[7; 5000]);
+        rank.put(&message(Collective::Send, sent.at(0), 5000, 0))
+            .expect("begun");
+        rank.stream.synchronize().expect("handed over");
+        await_files(&[begun(0), begun(1)]);
+        std::process::exit(0);
+    }
+    let bytes = if part == 0 { 5000 } else { LARGE };
+    let buffers = [rank.poisoned(bytes), rank.poisoned(bytes)];
+    let calls: &[Call] = match part {
+        0 => &[0, 1].map(|i: usize| message(Collective::Recv, buffers[i].at(0), bytes, 2)),
+        _ => &[message(Collective::Send, buffers[0].at(0), bytes, 2)],
+    };
+    for call in calls {
+        rank.put(call).expect("begun");
+    }
+    std::fs::write(begun(part), "").expect("a file");
+    // Only the device is waited for, by its own function.
+    rank.stream.synchronize().expect("the kernels leave");
+    if part == 0 {
+        assert!(
+            rank.read(&buffers[0]) == [7; 5000],
+            "what was sent is whole"
+        );
+        let nothing = rank.read(&buffers[1]);
+        assert!(nothing.iter().all(|&byte| byte == POISON));
+    }
+    let error = rank.comm.async_error().expect_err("it has stopped");
+    let (error, words) = (error.to_string(), "has ended with status 0");
+    assert!(
+        error.contains("rank 2 on ") && error.contains(words),
+        "{error}"
+    );
+    let _ = rank.comm.destroy();
+}
+
 /// Ends rank 2 of three when kernels of the others wait for it, which hear an error.
 fn third_of_three_ends((part, folder): (u32, &Path), end: impl FnOnce()) -> String {
     software_gpu();
@@ -262,11 +352,7 @@ fn third_of_three_ends((part, folder): (u32, &Path), end: impl FnOnce()) -> Stri
     let begun = |part: u32| folder.join(format!("begun-{part}"));
     if part == 2 {
         // The kernels of the others are there, and wait for this rank.
-        let since = Instant::now();
-        while !(begun(0).exists() && begun(1).exists()) {
-            assert!(since.elapsed() < LIMIT, "the others have not begun");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        await_files(&[begun(0), begun(1)]);
         end();
     }
     rank.put(&call).expect("begun");
@@ -276,6 +362,15 @@ fn third_of_three_ends((part, folder): (u32, &Path), end: impl FnOnce()) -> Stri
     let error = rank.comm.async_error().expect_err("it has stopped");
     let _ = rank.comm.destroy();
     error.to_string()
+}
+
+/// Waits until other processes have made all of these.
+fn await_files(files: &[PathBuf]) {
+    let since = Instant::now();
+    while !files.iter().all(|file| file.exists()) {
+        assert!(since.elapsed() < LIMIT, "the others have not begun");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// What small and large calls take of the device stays within a bound.
