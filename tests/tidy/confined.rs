@@ -153,11 +153,7 @@ pub fn writes(source: &Source) -> Vec<String> {
         return Vec::new();
     }
     let is_quiet = source.code.iter().any(|line| line.contains("MSG_NOSIGNAL"));
-    let tests = source
-        .code
-        .iter()
-        .position(|line| line.contains("#[cfg(test)]"));
-    let code = &source.code[..tests.unwrap_or(source.code.len())];
+    let code = source.before_tests();
     let loud = |line: &String| {
         let words: Vec<&str> = line
             .split(|c: char| !c.is_alphanumeric() && c != '_')
@@ -184,23 +180,17 @@ pub fn writes(source: &Source) -> Vec<String> {
 /// Words for people on standard error, whose reader may be gone, go through `base::quiet` in all of
 /// the library. The command `kolo` writes as other commands do.
 pub fn told(source: &Source) -> Vec<String> {
-    let path = source.path.as_str();
-    let is_other = path.starts_with("src/bin/") || path.ends_with("build.rs");
-    // Only the command loads the first; the other is a command.
     let others = [
+        // The way itself.
+        "src/base/quiet.rs",
+        // Only the command loads the first; the other is a command.
         "bindings/mpi/src/api.rs",
         "bindings/fortran/interfaces/src/main.rs",
     ];
-    let is_other = is_other || others.contains(&path);
-    let is_test = path.contains("/tests/") || path.ends_with("tests.rs");
-    if !source.is_product() || is_other || is_test || path == "src/base/quiet.rs" {
+    if !source.is_library() || others.contains(&source.path.as_str()) {
         return Vec::new();
     }
-    let tests = source
-        .code
-        .iter()
-        .position(|line| line.contains("#[cfg(test)]"));
-    let code = &source.code[..tests.unwrap_or(source.code.len())];
+    let code = source.before_tests();
     let loud = |line: &str| {
         let macros = ["print!(", "println!(", "eprint!(", "eprintln!("];
         let streams = ["stderr().write", "stdout().write", "stderr().lock().write"];
@@ -273,19 +263,10 @@ const NEAR: usize = 6;
 /// No file of kolo has the number of a standard stream (`src/base/descriptors.rs`). The command and
 /// tests may do as they like: their streams are opened before they begin.
 pub fn descriptors(source: &Source) -> Vec<String> {
-    let path = source.path.as_str();
-    let is_own = NOT_MAKERS.contains(&path);
-    let is_other = path.starts_with("src/bin/") || path.ends_with("build.rs") || is_own;
-    let is_test = path.contains("/tests/") || path.ends_with("tests.rs");
-    // The launcher's, and the other end of a test.
-    if !source.is_product() || is_other || is_test {
+    if !source.is_library() || NOT_MAKERS.contains(&source.path.as_str()) {
         return Vec::new();
     }
-    let tests = source
-        .code
-        .iter()
-        .position(|line| line.contains("#[cfg(test)]"));
-    let code = &source.code[..tests.unwrap_or(source.code.len())];
+    let code = source.before_tests();
     let has = |line: &str, words: &[&str]| words.iter().any(|word| line.contains(word));
     let is_lifted = |at: usize| {
         let near = at.saturating_sub(NEAR)..(at + NEAR).min(code.len());

@@ -40,6 +40,22 @@ impl Source {
         self.is_rust() && (self.path.starts_with("src/") || self.path.starts_with("bindings/"))
     }
 
+    /// Whether this file is part of the library: neither of the command, nor a program that builds,
+    /// nor a file of tests.
+    pub fn is_library(&self) -> bool {
+        let path = self.path.as_str();
+        let is_other = path.starts_with("src/bin/") || path.ends_with("build.rs");
+        let is_test = path.contains("/tests/") || path.ends_with("tests.rs");
+        self.is_product() && !is_other && !is_test
+    }
+
+    /// The code before the tests.
+    pub fn before_tests(&self) -> &[String] {
+        let mut lines = self.code.iter();
+        let tests = lines.position(|line| line.contains("#[cfg(test)]"));
+        &self.code[..tests.unwrap_or(self.code.len())]
+    }
+
     /// The room below `src/`, or None for `src/lib.rs` and files elsewhere.
     pub fn room(&self) -> Option<&str> {
         let (room, rest) = self.path.strip_prefix("src/")?.split_once('/')?;
