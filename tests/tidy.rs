@@ -25,6 +25,8 @@ mod modules;
 mod mutations;
 #[path = "tidy/names.rs"]
 mod names;
+#[path = "tidy/openings.rs"]
+mod openings;
 #[path = "tidy/page.rs"]
 mod page;
 #[path = "tidy/records.rs"]
@@ -109,6 +111,18 @@ fn collectives_and_algorithms_are_listed_once() {
     let sources = source::all(root());
     let list = read("tests/tidy/lists.txt").expect("tests/tidy/lists.txt");
     report(lists::faults(&sources, &list));
+}
+
+#[test]
+fn doc_comments_begin_with_their_item() {
+    let sources = source::all(root());
+    let path = root().join("tests/tidy/openings.txt");
+    let mut list = std::fs::read_to_string(&path).expect("tests/tidy/openings.txt");
+    if std::env::var_os("KOLO_BLESS").is_some() {
+        list = openings::shrunk(&sources, &list);
+        std::fs::write(&path, &list).expect("openings.txt is written");
+    }
+    report(openings::faults(&sources, &list));
 }
 
 #[test]

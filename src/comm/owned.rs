@@ -46,7 +46,7 @@ pub(in crate::comm) struct OnDevice {
     pub carrier: Option<Arc<StageCarrier>>,
     /// Steps that the plans of all its calls have.
     pub steps_planned: u64,
-    /// What the last plan was that was launched, for those who are told of calls.
+    /// Choice of the plan that was launched last, for those who are told of calls.
     pub launched: Option<Choice>,
     /// The ended rank that messages wait for, as far as it was seen.
     pub stalled: Stood,

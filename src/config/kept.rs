@@ -20,7 +20,7 @@ use std::time::Duration;
 /// A file that may be kept. `slurm/epilog.sh` has the names, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeptFile {
-    /// What hand-overs between the cores of this machine cost.
+    /// Costs of hand-overs between the cores of this machine.
     Machine,
 }
 

@@ -74,7 +74,7 @@ fn bound(of_rank: usize) -> usize {
     of_rank.saturating_mul(RANKS.load(Ordering::Relaxed))
 }
 
-/// What one rank of a communicator has taken: it is given back with the communicator.
+/// Memory that one rank of a communicator has taken: it is given back with the communicator.
 #[derive(Debug)]
 pub struct Account {
     held: AtomicUsize,

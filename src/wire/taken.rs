@@ -75,7 +75,7 @@ impl Backed {
         self.0.iter().sum()
     }
 
-    /// What it is when the tokens that begin at slot count `position` have memory.
+    /// Memory when that of the tokens that begin at slot count `position` is there too.
     pub fn with(&self, tokens: &Tokens, position: u64, slot_bytes: usize) -> Backed {
         let mut wanted = *self;
         let span = (tokens.slots as usize).clamp(1, LINES);
@@ -92,7 +92,7 @@ impl Backed {
         wanted
     }
 
-    /// What `wanted` has more, as bytes behind the beginning of the first slot.
+    /// Places that only `wanted` has, as bytes behind the beginning of the first slot.
     pub fn lacks(&self, wanted: &Backed, slot_bytes: usize) -> Vec<Range<usize>> {
         let mut places: Vec<Range<usize>> = Vec::new();
         for (slot, (&has, &wants)) in self.0.iter().zip(&wanted.0).enumerate() {

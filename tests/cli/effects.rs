@@ -148,8 +148,8 @@ fn timed_calls_walk_through_buffers_that_are_shifted() {
     assert_eq!(shifts("-u 3"), [12, 12]);
 }
 
-/// What rank 0 does, of the calls of the first size out of place: `.` is a measured call, `|` a
-/// meeting of all ranks.
+/// Calls of rank 0 of the first size, out of place, as marks: `.` is a measured call, `|` a meeting
+/// of all ranks.
 fn rhythm(line: &str) -> String {
     let all = all_calls(line, &[]);
     let marks = all.iter().filter_map(|call| {

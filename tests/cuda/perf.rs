@@ -155,7 +155,7 @@ fn what_cannot_be_is_one_sentence() {
     assert_eq!(text.lines().count(), 1, "{text}");
 }
 
-/// What of one line, out of place, the file says.
+/// Values of the file for one line, out of place.
 fn measured(options: &str) -> serde_json::Value {
     let file = folder().join(format!("z-{}.json", options.len()));
     right(2, &format!("{options} --json {}", file.display()));

@@ -31,7 +31,7 @@ pub fn small_calls(context: &Context) {
     comm.barrier().expect("a barrier");
 }
 
-/// What one call of at most so many bytes takes of slots for one rank of two, at most.
+/// Bytes of the largest call, and bytes of slots that it takes for one rank of two, at most.
 const MOST_BYTES: usize = 300 << 10;
 const OF_A_CALL: usize = 4 << 20;
 

@@ -212,8 +212,8 @@ impl Client {
         })
     }
 
-    /// What `rank` has put under `key`, as `read` understands it; an error where the library has
-    /// not answered within `limit`.
+    /// Value that `rank` has put under `key`, as `read` understands it; an error where the library
+    /// has not answered within `limit`.
     fn get<T: Send + 'static>(
         &self,
         rank: u32,
@@ -289,7 +289,7 @@ fn within<T: Send + 'static>(
     }
 }
 
-/// What that rank has put under `key`, without limit.
+/// Value that a rank has put under `key`, without limit.
 fn get<T>(
     functions: &Functions,
     whose: &Proc,

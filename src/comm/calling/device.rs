@@ -45,7 +45,7 @@ impl Communicator {
 }
 
 impl Exec {
-    /// What the device runs of a call, in words: its own table chooses, and not that of the host.
+    /// Words for the plan by which the device runs a call: its own table chooses, not the host's.
     #[cold]
     fn words_on_device(&self, checked: &Checked) -> String {
         let Some(on) = self.device.as_deref() else {

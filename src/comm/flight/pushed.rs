@@ -37,8 +37,8 @@ pub(super) fn everything(checked: &Checked, ranks: u32) -> Pushed {
     }
 }
 
-/// What peers write where the receive buffers of the ranks begin at `starts`. Pure in what all
-/// ranks know.
+/// Memory that peers write where the receive buffers of the ranks begin at `starts`. Pure in what
+/// all ranks know.
 pub(super) fn common(checked: &Checked, starts: &[usize]) -> Pushed {
     let (block, count) = blocks(checked, starts.len());
     let page = memory::page_bytes();

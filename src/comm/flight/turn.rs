@@ -143,7 +143,7 @@ pub(in crate::comm) fn waiting(hook: &IdleHook) -> bool {
     turn(hook, POLLED)
 }
 
-/// The same from a thread whose call moves data, and which has better to do.
+/// Gives MPI a turn, more seldom, from a thread whose call moves data and which has better to do.
 #[cold]
 pub(in crate::comm) fn moving(hook: &IdleHook) {
     turn(hook, MOVING);

@@ -1,5 +1,5 @@
-//! What a process that exits still has to do: it tells the others, and where its ranks have left,
-//! others may need it all the same.
+//! Last duties of a process that exits: it tells the others, and where its ranks have left, others
+//! may need it all the same.
 
 use super::super::patience::{BYE_LIMIT, END_LATE, lock_at_exit};
 use super::super::stopped::{STOPPED_LIMIT, Stopped};

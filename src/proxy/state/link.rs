@@ -36,8 +36,7 @@ pub(super) enum End {
 }
 
 impl End {
-    /// What has become of the process at the other side, which said that it exits with a status, if
-    /// it said so.
+    /// Fate of the process at the other side, which may have said with which status it exits.
     pub(super) fn fate(self, leaving: Option<i32>) -> Cow<'static, str> {
         match (self, leaving) {
             (End::Garbage, _) => {

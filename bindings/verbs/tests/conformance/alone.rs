@@ -109,7 +109,8 @@ fn stand_in() -> Option<PathBuf> {
     Some(file)
 }
 
-/// What `started_over_the_stand_in` says when libibverbs takes that call, or refuses it.
+/// Calls that `started_over_the_stand_in` makes, and whether it warns, where libibverbs takes the
+/// first one or refuses it.
 fn over_the_stand_in(file: &Path, refuses: bool) -> (Vec<String>, bool) {
     let mut variables = vec![("LD_PRELOAD", file.as_os_str())];
     if refuses {

@@ -11,8 +11,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What dead jobs of this user have left, and the segments that those of any have, to root: paths
-/// and bytes.
+/// Files of dead jobs of this user, and to root the segments of any dead job: paths and bytes.
 pub fn left() -> Vec<(String, u64)> {
     let mut files = segments(Path::new("/dev/shm"), user());
     files.extend(kept::unfinished(&kept::places()));

@@ -1,4 +1,4 @@
-//! What a node tries with others: connections by the ways that kolo would use, and the names of the
+//! Trials of a node with others: connections by the ways that kolo would use, and the names of the
 //! other nodes.
 
 use super::facts::{NodeSeen, Trial, Trials, partners};
@@ -19,7 +19,7 @@ struct Tryout {
     to: (String, SocketAddr),
 }
 
-/// What node `me` tries: with each partner the ways that a communicator would use between them.
+/// Trials of node `me`: with each partner the ways that a communicator would use between them.
 fn questions(me: usize, nodes: &[NodeSeen]) -> Vec<Tryout> {
     let mut found = Vec::new();
     for node in partners(me, nodes.len()) {

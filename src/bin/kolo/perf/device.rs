@@ -161,8 +161,8 @@ pub fn described(number: u32) -> Result<Value> {
     }))
 }
 
-/// What is to be said before the table where there are GPUs, and host memory is measured: whoever
-/// knows nccl-tests expects those.
+/// Words before the table where there are GPUs and host memory is measured: whoever knows
+/// nccl-tests expects those.
 pub fn left_out(args: &PerfArgs) -> Option<String> {
     let gpus = match args.on_gpus() {
         true => 0,

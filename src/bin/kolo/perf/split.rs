@@ -46,7 +46,7 @@ impl Groups {
         }
     }
 
-    /// What one process tells the others, which [`Groups::heard`] understands.
+    /// Words of this process to the others, which [`Groups::heard`] understands.
     pub fn told(self) -> String {
         format!("{} {}", u8::from(self.by_process), self.split)
     }

@@ -52,7 +52,7 @@ impl Bench<'_> {
         })
     }
 
-    /// What the times of single iterations are, as the ranks agree on; all have equally many.
+    /// Times of single iterations on which the ranks agree; all have equally many.
     pub(super) fn agree_on(&self, single: &[f64]) -> Result<Option<Single>> {
         let counted = single.get(self.args.skipped as usize..).unwrap_or(&[]);
         let single = Single::of(counted);
