@@ -7,6 +7,7 @@
 
 #include <kolo.h>
 #include <mpi.h>
+#include <string.h>
 
 #ifndef KOLO_MUST_CHECK
 #define KOLO_MUST_CHECK
@@ -19,8 +20,8 @@ extern "C" {
 /*
  * Makes a kolo communicator of the ranks of `comm`, with the same ranks. Collective over `comm`.
  *
- * It blocks until all ranks have called; there is no form that does not, for the ranks meet by MPI
- * calls of this thread. koloCommInitRankConfig has one: broadcast a koloUniqueId by MPI for it.
+ * It blocks until all ranks have called, for the ranks meet by MPI calls of this thread.
+ * koloCommInitMPIConfig need not.
  *
  * MPI must be initialised, by MPI_Init or MPI_Init_thread. A program that has MPI sessions alone
  * broadcasts a koloUniqueId over a communicator of them, and calls koloCommInitRank. `comm` stays
@@ -50,6 +51,38 @@ koloResult_t koloCommInitMPI(koloComm_t *newcomm, MPI_Comm comm);
 KOLO_MUST_CHECK
 koloResult_t koloCommInitMPI_f(koloComm_t *newcomm, MPI_Fint comm);
 #endif
+
+/*
+ * koloCommInitMPI with a configuration, such as one that does not block (blocking = 0): the ranks
+ * meet by a koloUniqueId that rank 0 of `comm` makes and MPI broadcasts, and then as
+ * koloCommInitRankConfig has it. MPI moves no data of this communicator (KOLO_NET=mpi is an error),
+ * and KOLO_NO_RANK alone is nobody to it. Collective over `comm`, which may be freed afterwards.
+ *
+ * Errors: koloInvalidArgument (MPI does not take comm), koloSystemError (MPI does not broadcast),
+ * that of koloGetUniqueId on rank 0, on all ranks, and those of koloCommInitRankConfig.
+ */
+KOLO_MUST_CHECK static inline
+koloResult_t koloCommInitMPIConfig(koloComm_t *newcomm, MPI_Comm comm,
+                                   const koloConfig_t *config);
+
+/* The function calls MPI itself, so that it stands in the program, whose MPI that is. */
+static inline koloResult_t
+    koloCommInitMPIConfig(koloComm_t *newcomm, MPI_Comm comm, const koloConfig_t *config)
+{
+    struct {
+        koloUniqueId id;
+        int code;
+    } card;
+    int rank, nranks;
+    if (MPI_Comm_rank(comm, &rank) != MPI_SUCCESS || MPI_Comm_size(comm, &nranks) != MPI_SUCCESS)
+        return koloInvalidArgument;
+    memset(&card, 0, sizeof card);
+    if (rank == 0) card.code = (int)koloGetUniqueId(&card.id);
+    if (MPI_Bcast(&card, (int)sizeof card, MPI_BYTE, 0, comm) != MPI_SUCCESS)
+        return koloSystemError;
+    if (card.code != (int)koloSuccess) return (koloResult_t)card.code;
+    return koloCommInitRankConfig(newcomm, nranks, card.id, rank, config);
+}
 
 #ifdef __cplusplus
 }
