@@ -1,11 +1,23 @@
 //! What a fold is: its arguments, and what it does beside combining.
 
+use crate::base::{Collective, Rank};
 use std::ffi::c_void;
 use std::num::NonZeroU32;
 
 /// The function: sources, sources and results, number of elements, number of the data type (as the
-/// C interface counts them), and the context that was given with it.
-pub type UserCall = unsafe extern "C" fn(*const c_void, *mut c_void, usize, i32, *mut c_void);
+/// C interface counts them), and the context that was given with it. Where one unwinds, as by an
+/// exception of C++, the process ends with a sentence.
+pub type UserCall =
+    unsafe extern "C-unwind" fn(*const c_void, *mut c_void, usize, i32, *mut c_void);
+
+/// On whose behalf a function of the program is called.
+#[derive(Clone, Copy, Debug)]
+pub struct Combining {
+    /// The rank that combines.
+    pub rank: Rank,
+    /// Its call.
+    pub call: Collective,
+}
 
 /// A function of the program, with what it is called with.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +30,8 @@ pub struct UserFunction {
     pub number: i32,
     /// Bytes of one element.
     pub element_bytes: usize,
+    /// Who calls it.
+    pub combining: Combining,
 }
 
 // SAFETY: whoever makes an operation promises that it may be called from any thread.

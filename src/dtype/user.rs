@@ -4,8 +4,8 @@
 //! It gets blocks of elements in memory of kolo's own, aligned to 16 bytes where it is written to,
 //! so that it never sees a slot, and a destination of the fold may be one of its sources.
 
-use super::fold::FoldParams;
-use crate::base::{Error, Result};
+use super::fold::{FoldParams, UserFunction};
+use crate::base::{Error, Result, quiet};
 use std::cell::Cell;
 
 /// Bytes of a block: two fit the first cache beside the sources.
@@ -45,6 +45,38 @@ pub(crate) fn misuse(what: impl Into<String>) -> Error {
     )
 }
 
+/// A function of the program while it runs; forgotten when it returns, dropped when it unwinds.
+///
+/// There is no result then that the other ranks could get, and nothing of Rust may catch what C++
+/// has thrown. So the process ends here, with the sentence that no runtime of a language has.
+struct Running<'a>(&'a UserFunction);
+
+impl Drop for Running<'_> {
+    #[cold]
+    fn drop(&mut self) {
+        let combining = self.0.combining;
+        let (how, remedy) = match std::thread::panicking() {
+            // What it panicked with stands above.
+            true => (
+                "a user operation (Communicator::user_op) panicked",
+                "let the operation give a result for every input",
+            ),
+            false => (
+                "the operation of the program has thrown an exception, or ended its thread",
+                "let the operation catch its exceptions, and give a result for every input",
+            ),
+        };
+        quiet::tell(&format!(
+            "kolo: rank {}: {}: {how}, so this process ends. Remedy: {remedy}",
+            combining.rank,
+            combining.call.name()
+        ));
+        // SAFETY: a plain library call; what the program printed tells how far it came.
+        unsafe { libc::fflush(std::ptr::null_mut()) };
+        std::process::abort();
+    }
+}
+
 /// The [`FoldFn`](super::FoldFn) of operations that the program supplies; `params.user` has the
 /// function.
 ///
@@ -77,6 +109,7 @@ pub(super) unsafe fn fold(srcs: &[*const u8], dsts: &[*mut u8], count: usize, pa
                 place.copy_from_nonoverlapping(next.add(offset), bytes);
                 // An operation may lead to another one, of another communicator.
                 let was_inside = INSIDE.replace(true);
+                let running = Running(&user);
                 (user.call)(
                     sofar.cast(),
                     place.cast(),
@@ -84,6 +117,7 @@ pub(super) unsafe fn fold(srcs: &[*const u8], dsts: &[*mut u8], count: usize, pa
                     user.number,
                     user.context,
                 );
+                std::mem::forget(running);
                 INSIDE.set(was_inside);
             }
             sofar = place;

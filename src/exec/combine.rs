@@ -1,7 +1,7 @@
 //! How the elements of a call combine, as every engine understands it: a data type, an operation
 //! and what scales. An engine turns it into functions or kernels of its own device.
 
-use crate::dtype::{DataType, ReduceOp, UserCall};
+use crate::dtype::{Combining, DataType, ReduceOp, UserCall};
 use std::any::Any;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -27,8 +27,8 @@ pub enum Operator {
         /// This rank's factor, in the first bytes.
         scalar: [u8; 16],
     },
-    /// A function of the program.
-    Function(UserOp),
+    /// A function of the program, and on whose behalf it is called.
+    Function(UserOp, Combining),
 }
 
 /// A function of the program that combines elements.
@@ -88,7 +88,7 @@ impl Combine {
     /// Whether the order of contributions does not matter.
     pub fn commutes(&self) -> bool {
         match &self.operator {
-            Operator::Function(function) => function.commutes,
+            Operator::Function(function, _) => function.commutes,
             _ => true,
         }
     }
@@ -100,6 +100,6 @@ impl Combine {
 
     /// Whether a function of the program combines them, which only its own threads call.
     pub fn is_by_program(&self) -> bool {
-        matches!(self.operator, Operator::Function(_))
+        matches!(self.operator, Operator::Function(..))
     }
 }

@@ -175,7 +175,7 @@ pub type ScalarResidenceArg = c_int;
 /// comes first in the order of ranks. The buffers do not overlap. It is called only by threads that
 /// are inside a kolo call, perhaps of another communicator; it must not call kolo.
 pub type koloUserFunction_t = Option<
-    unsafe extern "C" fn(
+    unsafe extern "C-unwind" fn(
         in_: *const c_void,
         inout: *mut c_void,
         count: usize,

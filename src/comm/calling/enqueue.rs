@@ -292,7 +292,7 @@ impl Inner {
     #[cold]
     fn combine_as_made(&self, checked: &mut Checked) -> Result<()> {
         let call = &checked.call;
-        let (combine, code) = self.made_combine(call.op, call.dtype)?;
+        let (combine, code) = self.made_combine(call.collective, call.op, call.dtype)?;
         checked.signature = call.signature(code).0;
         checked.made = Some(Arc::new(combine));
         Ok(())

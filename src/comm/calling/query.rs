@@ -63,7 +63,7 @@ impl Communicator {
         op: RedOp,
     ) -> Result<Asked> {
         let made = match collective.reduces() && op.0 >= RedOp::FIRST_DYNAMIC {
-            true => Some(Arc::new(self.inner.made_combine(op, dtype)?.0)),
+            true => Some(Arc::new(self.inner.made_combine(collective, op, dtype)?.0)),
             false => None,
         };
         asked((collective, count, dtype, op), self.inner.nranks, made)

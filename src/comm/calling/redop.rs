@@ -1,10 +1,10 @@
 //! Operations that the program makes and destroys, and how elements combine with them.
 
 use super::handles::{MadeOp, RedOp, cannot_combine, unknown};
-use crate::base::{Error, Rank, Result, caught, quiet};
+use crate::base::{Collective, Error, Rank, Result};
 use crate::comm::Communicator;
 use crate::comm::state::Inner;
-use crate::dtype::{DataType, Element, ReduceOp, UserCall};
+use crate::dtype::{Combining, DataType, Element, ReduceOp, UserCall};
 use crate::exec::combine::{Combine, Operator, SendPointer, UserOp};
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
@@ -50,7 +50,7 @@ impl Communicator {
     ) -> Result<RedOp> {
         /// # Safety
         /// `context` is the closure's address; the ranges are as `UserCall` says.
-        unsafe extern "C" fn trampoline<T: Element, F: Fn(&[T], &mut [T])>(
+        unsafe extern "C-unwind" fn trampoline<T: Element, F: Fn(&[T], &mut [T])>(
             first: *const c_void,
             second: *mut c_void,
             count: usize,
@@ -64,14 +64,7 @@ impl Communicator {
                 let second = std::slice::from_raw_parts_mut(second.cast::<T>(), count);
                 (&*context.cast_const().cast::<F>(), first, second)
             };
-            if caught(|| combine(first, second)).is_err() {
-                // What it said stands above. There is no result that the other ranks could get.
-                quiet::tell(
-                    "kolo: a user operation (Communicator::user_op) panicked, so this process \
-                     ends. Remedy: let the operation give a result for every input",
-                );
-                std::process::abort();
-            }
+            combine(first, second);
         }
         fn trampoline_of<T: Element, F: Fn(&[T], &mut [T])>(_: &F) -> UserCall {
             trampoline::<T, F>
@@ -151,8 +144,13 @@ impl Communicator {
 }
 
 impl Inner {
-    /// How elements combine with what the program made, and its number in signatures.
-    pub fn made_combine(&self, op: RedOp, dtype: DataType) -> Result<(Combine, u8)> {
+    /// How elements combine in a call with what the program made, and its number in signatures.
+    pub fn made_combine(
+        &self,
+        call: Collective,
+        op: RedOp,
+        dtype: DataType,
+    ) -> Result<(Combine, u8)> {
         let ops = self.ops.made.lock().unwrap_or_else(PoisonError::into_inner);
         let made = ops.get(&op.0).ok_or_else(|| unknown(op))?;
         let made_for = match made {
@@ -162,7 +160,10 @@ impl Inner {
         only_for(op, made_for.unwrap_or(dtype), dtype)?;
         let operator = match made {
             MadeOp::PreMulSum { scalar, .. } => Operator::PreMulSum { scalar: *scalar },
-            MadeOp::User(user, _) => Operator::Function(user.clone()),
+            MadeOp::User(user, _) => {
+                let rank = Rank(self.rank);
+                Operator::Function(user.clone(), Combining { rank, call })
+            }
         };
         Ok((Combine { dtype, operator }, made.code()))
     }

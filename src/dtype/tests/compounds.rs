@@ -3,9 +3,10 @@
 use super::available;
 use super::oracle::is_scaled;
 use super::special::plain;
+use crate::base::{Collective, Rank};
 use crate::dtype::{
-    Byte, Character, Class, Complex, DataType, DoubleDouble, DoubleInt, FloatFloat, FloatInt,
-    FoldParams, IntInt, Logical8, Logical32, LongInt, ReduceOp, UserFunction,
+    Byte, Character, Class, Combining, Complex, DataType, DoubleDouble, DoubleInt, FloatFloat,
+    FloatInt, FoldParams, IntInt, Logical8, Logical32, LongInt, ReduceOp, UserFunction,
 };
 use std::cmp::Ordering;
 use std::ffi::c_void;
@@ -285,7 +286,7 @@ fn complex_numbers_multiply() {
 }
 
 /// A function that does not commute: the digits of both, one behind the other.
-unsafe extern "C" fn append(
+unsafe extern "C-unwind" fn append(
     first: *const c_void,
     second: *mut c_void,
     count: usize,
@@ -317,6 +318,10 @@ fn functions_of_the_program_see_sources_in_order() {
         context: (&raw mut counter).cast(),
         number: DataType::Uint64.number(),
         element_bytes: 8,
+        combining: Combining {
+            rank: Rank(0),
+            call: Collective::AllReduce,
+        },
     };
     let params = FoldParams {
         user: Some(user),

@@ -52,7 +52,7 @@ impl KernelChoice {
                     ..folded(ReduceOp::PreMulSum)
                 }
             }
-            Operator::Function(_) => {
+            Operator::Function(..) => {
                 return Err(Error::usage(
                     "an operation of the program runs on the host, and a GPU cannot call it",
                     "reduce in host memory with a communicator on the host",
