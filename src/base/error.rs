@@ -227,6 +227,22 @@ impl Error {
     }
 }
 
+impl Error {
+    /// The error of a call that is refused because this one has stopped its communicator: the
+    /// refused call takes the place of the one that failed, which the remedy names.
+    #[doc(hidden)]
+    pub fn refusing(mut self) -> Error {
+        if let Some(failed) = self.operation.take() {
+            self.remedy = format!(
+                "the communicator has stopped, as {failed} failed before: {}",
+                self.remedy
+            )
+            .into();
+        }
+        self
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "kolo: ")?;

@@ -114,7 +114,8 @@ impl Communicator {
         key: i32,
         config: &CommConfig,
     ) -> Result<Option<Communicator>> {
-        self.inner.alive()?;
+        let alive = self.inner.alive();
+        alive.map_err(|error| error.during("CommSplit"))?;
         split::split(self, color, key, config).map_err(|mut error| {
             // What it does by calls of its own is nothing that the program has called.
             error.operation = Some("CommSplit".into());
@@ -202,7 +203,8 @@ impl Communicator {
     /// have calls of it that go to other nodes.
     pub fn finalize(&self) -> Result<()> {
         outside_operations("finalizes a communicator")?;
-        self.inner.alive()?;
+        let alive = self.inner.alive();
+        alive.map_err(|error| error.during("CommFinalize"))?;
         let mut exec = self.inner.user()?;
         if let Some(carrier) = exec.device.as_ref().and_then(|on| on.carrier.as_ref()) {
             carrier.refuse_graphs()?;
@@ -302,7 +304,10 @@ impl Communicator {
     /// The error that stopped it.
     pub fn async_error(&self) -> Result<()> {
         self.inner.look_at_device();
-        self.inner.alive()
+        match self.inner.is_stopped() {
+            true => Err(self.inner.stop_error()),
+            false => Ok(()),
+        }
     }
 
     /// Records from now on what the engine of connections between nodes does for this rank; for

@@ -203,7 +203,7 @@ impl Inner {
     #[inline(always)]
     pub fn alive(&self) -> Result<()> {
         if self.is_stopped() {
-            Err(self.stop_error())
+            Err(self.stop_error().refusing())
         } else {
             Ok(())
         }

@@ -12,7 +12,7 @@ pub type UserCall =
 
 /// On whose behalf a function of the program is called.
 #[derive(Clone, Copy, Debug)]
-pub struct Combining {
+pub struct Behalf {
     /// The rank that combines.
     pub rank: Rank,
     /// Its call.
@@ -31,7 +31,7 @@ pub struct UserFunction {
     /// Bytes of one element.
     pub element_bytes: usize,
     /// Who calls it.
-    pub combining: Combining,
+    pub behalf: Behalf,
 }
 
 // SAFETY: whoever makes an operation promises that it may be called from any thread.

@@ -58,7 +58,7 @@ pub use element::{
     Byte, Character, DoubleDouble, DoubleInt, Element, FloatFloat, FloatInt, IntInt, Logical8,
     Logical16, Logical32, Logical64, LongInt,
 };
-pub use fold::{Combining, FoldFn, FoldParams, UserCall, UserFunction};
+pub use fold::{Behalf, FoldFn, FoldParams, UserCall, UserFunction};
 pub use half::{bf16, f16};
 pub use isa::Isa;
 pub use minifloat::{F8E4M3, F8E5M2};

@@ -54,7 +54,7 @@ struct Running<'a>(&'a UserFunction);
 impl Drop for Running<'_> {
     #[cold]
     fn drop(&mut self) {
-        let combining = self.0.combining;
+        let behalf = self.0.behalf;
         let (how, remedy) = match std::thread::panicking() {
             // What it panicked with stands above.
             true => (
@@ -68,8 +68,8 @@ impl Drop for Running<'_> {
         };
         quiet::tell(&format!(
             "kolo: rank {}: {}: {how}, so this process ends. Remedy: {remedy}",
-            combining.rank,
-            combining.call.name()
+            behalf.rank,
+            behalf.call.name()
         ));
         // SAFETY: a plain library call; what the program printed tells how far it came.
         unsafe { libc::fflush(std::ptr::null_mut()) };

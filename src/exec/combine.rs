@@ -1,7 +1,7 @@
 //! How the elements of a call combine, as every engine understands it: a data type, an operation
 //! and what scales. An engine turns it into functions or kernels of its own device.
 
-use crate::dtype::{Combining, DataType, ReduceOp, UserCall};
+use crate::dtype::{Behalf, DataType, ReduceOp, UserCall};
 use std::any::Any;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub enum Operator {
         scalar: [u8; 16],
     },
     /// A function of the program, and on whose behalf it is called.
-    Function(UserOp, Combining),
+    Function(UserOp, Behalf),
 }
 
 /// A function of the program that combines elements.

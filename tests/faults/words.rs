@@ -74,6 +74,44 @@ fn a_split_that_fails_is_a_split() {
     says(split.map(drop), "kolo: rank 0: CommSplit: ", &["rank 1"]);
 }
 
+/// A call that is refused because another one has failed is named itself, and so is that one.
+#[test]
+fn a_refused_call_is_named_and_the_one_that_failed_before() {
+    for check in ["false", "true"] {
+        let comms = comms(2, &[("timeout", "0.2"), ("check", check)]);
+        let comm = &comms[0];
+        let mut x = [1.0_f64; 2];
+        // Rank 1 never comes. Who compares calls waits for it as this call, too.
+        let waited = comm.all_reduce_in_place(&mut x, RedOp::SUM);
+        says(waited, "kolo: rank 0: AllReduce: ", &["has not called yet"]);
+        let refused: [(&str, Result<()>); 9] = [
+            ("Barrier", comm.barrier()),
+            ("AllReduce", comm.all_reduce_in_place(&mut x, RedOp::SUM)),
+            ("Broadcast", comm.broadcast(&mut x, 0)),
+            ("Send", comm.send(&x, 1)),
+            ("Scan", comm.scan(&[1_u32], &mut [0], RedOp::SUM)),
+            ("SumExact", comm.sum_exact(&x).map(drop)),
+            (
+                "CommSplit",
+                comm.split(Some(0), 0, &CommConfig::default()).map(drop),
+            ),
+            (
+                "RedOpCreateUser",
+                comm.user_op(true, |_: &[f64], _: &mut [f64]| ()).map(drop),
+            ),
+            ("CommFinalize", comm.finalize()),
+        ];
+        for (call, result) in refused {
+            let begins = format!("kolo: rank 0: {call}: ");
+            let remedy = "Remedy: the communicator has stopped, as AllReduce failed before: look";
+            says(result, &begins, &["has not called yet", remedy]);
+        }
+        // Who asks what has happened hears of the call that failed.
+        let asked = comm.async_error();
+        says(asked, "kolo: rank 0: AllReduce: ", &["Remedy: look"]);
+    }
+}
+
 /// Rank 1 is in the way by `leave`; what rank 0 hears then.
 fn heard_after(leave: impl FnOnce(Communicator) + Send) -> Error {
     let mut comms = comms(2, &[]);

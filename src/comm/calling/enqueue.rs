@@ -379,8 +379,14 @@ impl Inner {
             let check = check.map_err(|error| self.fail(exec, error))?;
             return self.run_alone(exec, Box::new(check), number);
         }
-        let shown = checked.shown();
-        self.oneshot(exec, &shown, number)
+        // It is this call in which others are waited for, and not the barrier that shows it.
+        let shown = checked.shown().small();
+        let mut waiter = Waiter::new(self, (checked.call.collective.name(), number));
+        // SAFETY: the promise of `enqueue`; nothing but the signature is exchanged.
+        let ended = unsafe { exec.engine.small(&shown, &mut waiter) };
+        drop(waiter);
+        exec.counts.steps_planned += exec.counts.small_steps[Collective::Barrier as usize];
+        ended.map_err(|stop| self.stopped_by(exec, stop, number))
     }
 
     /// Puts ops into the queue, behind what is on the stream already.

@@ -4,7 +4,7 @@ use super::handles::{MadeOp, RedOp, cannot_combine, unknown};
 use crate::base::{Collective, Error, Rank, Result};
 use crate::comm::Communicator;
 use crate::comm::state::Inner;
-use crate::dtype::{Combining, DataType, Element, ReduceOp, UserCall};
+use crate::dtype::{Behalf, DataType, Element, ReduceOp, UserCall};
 use crate::exec::combine::{Combine, Operator, SendPointer, UserOp};
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
@@ -108,7 +108,11 @@ impl Communicator {
     }
 
     fn make(&self, op: MadeOp) -> Result<RedOp> {
-        self.inner.alive()?;
+        let call = match op {
+            MadeOp::PreMulSum { .. } => "RedOpCreatePreMulSum",
+            MadeOp::User(..) => "RedOpCreateUser",
+        };
+        self.inner.alive().map_err(|error| error.during(call))?;
         let number = self.inner.ops.next.fetch_add(1, Ordering::Relaxed);
         let handle = RedOp::FIRST_DYNAMIC + (number % (1 << 29)) as i32;
         let mut ops = self
@@ -162,7 +166,7 @@ impl Inner {
             MadeOp::PreMulSum { scalar, .. } => Operator::PreMulSum { scalar: *scalar },
             MadeOp::User(user, _) => {
                 let rank = Rank(self.rank);
-                Operator::Function(user.clone(), Combining { rank, call })
+                Operator::Function(user.clone(), Behalf { rank, call })
             }
         };
         Ok((Combine { dtype, operator }, made.code()))

@@ -192,7 +192,8 @@ impl Inner {
             true => Algorithm::Dissemination,
         };
         let choice = Choice::plain(Collective::Barrier, algorithm, 1);
-        let mut op = Op::new(Collective::Barrier, exec.engine.flight());
+        // The call that is compared is what it waits in.
+        let mut op = Op::new(checked.call.collective, exec.engine.flight());
         let copy = Combine::copy(shown.call.dtype);
         op.collective(exec, &shown, copy, choice)?;
         Ok(op)

@@ -5,7 +5,7 @@ use super::oracle::is_scaled;
 use super::special::plain;
 use crate::base::{Collective, Rank};
 use crate::dtype::{
-    Byte, Character, Class, Combining, Complex, DataType, DoubleDouble, DoubleInt, FloatFloat,
+    Behalf, Byte, Character, Class, Complex, DataType, DoubleDouble, DoubleInt, FloatFloat,
     FloatInt, FoldParams, IntInt, Logical8, Logical32, LongInt, ReduceOp, UserFunction,
 };
 use std::cmp::Ordering;
@@ -318,7 +318,7 @@ fn functions_of_the_program_see_sources_in_order() {
         context: (&raw mut counter).cast(),
         number: DataType::Uint64.number(),
         element_bytes: 8,
-        combining: Combining {
+        behalf: Behalf {
             rank: Rank(0),
             call: Collective::AllReduce,
         },

@@ -84,14 +84,14 @@ impl Kernels {
                 kernel.pre_scaled = true;
                 Ok(kernel)
             }
-            Operator::Function(function, combining) => {
+            Operator::Function(function, behalf) => {
                 let mut kernel = plain(dtype, dtype::user_fold());
                 kernel.params.user = Some(UserFunction {
                     call: function.call,
                     context: function.context.address(),
                     number: dtype.number(),
                     element_bytes: dtype.size_bytes(),
-                    combining: *combining,
+                    behalf: *behalf,
                 });
                 kernel.owner.clone_from(&function.owner);
                 Ok(kernel)
