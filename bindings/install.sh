@@ -320,7 +320,7 @@ for family in $families; do
 done
 fortran build/fortran/others
 for file in bindings/fortran/*.f90 bindings/fortran/*.c bindings/fortran/*.h \
-    bindings/fortran/*.inc bindings/fortran/native.awk; do
+    bindings/fortran/*.inc bindings/fortran/*.awk; do
     put 644 "$file" "share/kolo/fortran/$(basename "$file")"
 done
 put 755 bindings/fortran/build.sh share/kolo/fortran/build.sh

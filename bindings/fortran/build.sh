@@ -81,12 +81,24 @@ include=$(cd "$KOLO_INCLUDE" && pwd)
 mark=f
 case $name in gfortran) mark=fg ;; flang) mark=ff ;; esac
 mkdir "$work/sources"
-for file in "$here"/kolo*.f90 "$here"/kolo*.inc "$here"/kolo*.[ch] "$here/native.awk"; do
+for file in "$here"/kolo*.f90 "$here"/kolo*.inc "$here"/kolo*.[ch] "$here"/*.awk; do
     sed "s/kolo_f_/kolo_${mark}_/g; s/kolo_fortran_in_place/kolo_${mark}_in_place/g" "$file" \
         >"$work/sources/$(basename "$file")"
 done
 here=$work/sources
 cd "$work"
+# Programs whose default integer has 8 bytes have procedures of their own, made from the others.
+{
+    echo '#include "kolo_fortran.h"'
+    echo '#include "kolo_fortran_wide.h"'
+} >"$here/kolo_fortran_wide_calls.c"
+for file in "$here"/kolo*.f90 "$here"/kolo_*.inc; do
+    : >stubs
+    awk -v stubs=stubs -f "$here/wide.awk" "$file" "$file" >wide
+    mv wide "$file"
+    cat stubs >>"$here/kolo_fortran_wide_calls.c"
+done
+rm -f stubs
 # gfortran reads interfaces without bind(C), with a C function for each: kolo_fortran_native.c.
 # Those before 12 make their descriptors in another way.
 interface=$here

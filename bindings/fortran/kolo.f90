@@ -219,11 +219,14 @@ module kolo
 
   !> A reduction of the program's own, of a subroutine (in, inout, n, datatype) that computes
   !! inout(i) = in(i) op inout(i) for n elements, as MPI's do: n and datatype are default integers,
-  !! the arrays explicit-shape or assumed-size and of the type that the calls use. Also of a C
-  !! function (koloUserFunction_t of kolo.h), by c_funloc. All ranks make it alike; where commute is
-  !! .false. contributions keep the order of ranks.
+  !! the arrays explicit-shape or assumed-size, a(n) or a(*), and of the type that the calls use.
+  !! With a datatype, such as KOLO_REAL8, calls on arrays of another type are errors; without it
+  !! they read or write past the end of the arrays. Before its first call on a type it is called
+  !! with n = 0, which tells arrays a(:): those are an error. Also of a C function
+  !! (koloUserFunction_t of kolo.h), by c_funloc. All ranks make it alike; where commute is .false.
+  !! contributions keep the order of ranks.
   interface kolo_op_create
-    procedure kolo_op_create_plain, kolo_op_create_c
+    procedure kolo_op_create_plain, kolo_op_create_typed, kolo_op_create_c
   end interface kolo_op_create
 
   !> Ends an operation of kolo_op_create.
@@ -289,13 +292,14 @@ module kolo
       type(kolo_op), intent(out) :: op
       integer(c_int32_t), intent(out), optional :: ierror
     end subroutine kolo_f_op_create_c
-    subroutine kolo_f_op_create_plain(function, commute, comm, op, ierror) &
+    subroutine kolo_f_op_create_plain(function, commute, comm, op, datatype, ierror) &
       bind(C, name="kolo_f_op_create_plain")
       import
       type(c_funptr), value :: function
       integer(c_int32_t), intent(in) :: commute
       type(kolo_comm), intent(in) :: comm
       type(kolo_op), intent(out) :: op
+      type(kolo_datatype), intent(in), optional :: datatype
       integer(c_int32_t), intent(out), optional :: ierror
     end subroutine kolo_f_op_create_plain
     subroutine kolo_f_graph_create(comm, indegree, sources, outdegree, destinations, graph, &
@@ -375,8 +379,19 @@ contains
     type(kolo_op), intent(out) :: op
     integer(c_int32_t), intent(out), optional :: ierror
     call kolo_f_op_create_plain(c_funloc(function), merge(1_c_int32_t, 0_c_int32_t, commute), &
-      comm, op, ierror)
+      comm, op, ierror=ierror)
   end subroutine kolo_op_create_plain
+
+  subroutine kolo_op_create_typed(function, commute, comm, op, datatype, ierror)
+    external :: function
+    logical, intent(in) :: commute
+    type(kolo_comm), intent(in) :: comm
+    type(kolo_op), intent(out) :: op
+    type(kolo_datatype), intent(in) :: datatype
+    integer(c_int32_t), intent(out), optional :: ierror
+    call kolo_f_op_create_plain(c_funloc(function), merge(1_c_int32_t, 0_c_int32_t, commute), &
+      comm, op, datatype, ierror)
+  end subroutine kolo_op_create_typed
 
   subroutine kolo_op_create_c(function, commute, comm, op, ierror)
     type(c_funptr), intent(in) :: function
@@ -395,8 +410,8 @@ contains
     integer(c_int32_t), intent(in), contiguous :: sources(:), destinations(:)
     type(kolo_graph), intent(out) :: graph
     integer(c_int32_t), intent(out), optional :: ierror
-    call kolo_f_graph_create(comm, size(sources), sources, size(destinations), destinations, &
-      graph, ierror)
+    call kolo_f_graph_create(comm, size(sources, kind=c_int32_t), sources, &
+      size(destinations, kind=c_int32_t), destinations, graph, ierror)
   end subroutine kolo_graph_create
 
   !> Makes the symmetric graph of a grid: for each dimension the neighbour below and the one above,
@@ -411,7 +426,7 @@ contains
     integer(c_int32_t) :: wraps(size(dims))
     wraps = 0
     wraps(:size(periods)) = merge(1_c_int32_t, 0_c_int32_t, periods)
-    call kolo_f_cart_create(comm, size(dims), dims, wraps, graph, ierror)
+    call kolo_f_cart_create(comm, size(dims, kind=c_int32_t), dims, wraps, graph, ierror)
   end subroutine kolo_cart_create
 
   !> The sentence of the last call that failed on comm (with none: of this thread), cut to fit.

@@ -8,8 +8,9 @@
  * carries its name, communicator and error text (call.c), and all data calls take one path:
  * views are checked, gaps are packed away, the C function runs, results are unpacked.
  * kolo_fortran.c has the entry points of the data calls, quick.c the short way of the most usual
- * ones, control.c the entry points of all others, words.c Fortran's names for what libkolo's
- * sentences speak of, registered.c arrays that peers read in place. The files are compiled once
+ * ones, control.c the entry points of all others, op.c operations of the program, words.c Fortran's
+ * names for what libkolo's sentences speak of, registered.c arrays that peers read in place, wide.c
+ * and the functions of wide.awk integers of 8 bytes. The files are compiled once
  * for each Fortran compiler, with that compiler's
  * ISO_Fortran_binding.h; native.c is for gfortran alone. */
 #ifndef KOLO_FORTRAN_H
@@ -178,6 +179,7 @@ bool kolo_fi_move_unit(call *c, const view *v, unit *out);
 bool kolo_fi_reduce_unit(call *c, const view *v, int32_t op, unit *out);
 bool kolo_fi_named_unit(call *c, fortran_type type, bool reduces, int32_t op, unit *out);
 bool kolo_fi_named_fits(call *c, fortran_type type, const view *v);
+const char *kolo_fi_named(int32_t code); /* the name of a data type, or NULL */
 
 /* kolo_fortran.c: what an argument is, checked. Each is false after a problem. */
 bool kolo_fi_plain(call *c, const view *v);
@@ -215,6 +217,9 @@ bool kolo_fi_in_group(void);
 koloResult_t kolo_fi_group_start(void);
 void kolo_fi_group_end(call *c);
 size_t kolo_fi_last_error(koloComm_t comm, char *text, size_t capacity);
+
+/* kolo_fortran_op.c: false after a problem, where the operation was made for another type. */
+bool kolo_fi_op_takes(call *c, int32_t op, koloDataType_t type);
 
 /* kolo_fortran_words.c: a sentence of libkolo, cut to fit, in the words of Fortran. */
 void kolo_fi_words(const char *sentence, char *text, size_t capacity);

@@ -265,51 +265,6 @@ KOLO_ENTRY void kolo_f_waitall(fortran_request *requests, const int64_t *count, 
     kolo_fi_finish(&c);
 }
 
-/* A function of the program with a C interface. */
-KOLO_ENTRY void kolo_f_op_create_c(koloUserFunction_t function, const int32_t *commute,
-                                   const fortran_comm *comm, fortran_op *op, int32_t *ierror) {
-    call c;
-    koloRedOp_t made = koloMaxRedOp;
-    kolo_fi_begin(&c, "kolo_op_create", comm, NULL, ierror);
-    kolo_fi_check(&c, koloRedOpCreateUser(&made, function, NULL, *commute, c.comm));
-    op->code = (int32_t)made;
-    kolo_fi_finish(&c);
-}
-
-/* A Fortran subroutine (in, inout, n, datatype), as MPI's operations have it. */
-typedef void plain_function(const void *, void *, const int32_t *, const int32_t *);
-
-static void call_plain(const void *in, void *inout, size_t count, koloDataType_t datatype,
-                       void *context) {
-    const int32_t number = (int32_t)datatype;
-    plain_function *function;
-    *(void **)&function = context;
-    /* kolo hands over blocks of some kilobytes: the number fits. */
-    const int32_t n = (int32_t)count;
-    function(in, inout, &n, &number);
-}
-
-KOLO_ENTRY void kolo_f_op_create_plain(plain_function *function, const int32_t *commute,
-                                       const fortran_comm *comm, fortran_op *op,
-                                       int32_t *ierror) {
-    call c;
-    void *context;
-    koloRedOp_t made = koloMaxRedOp;
-    *(plain_function **)&context = function;
-    kolo_fi_begin(&c, "kolo_op_create", comm, NULL, ierror);
-    kolo_fi_check(&c, koloRedOpCreateUser(&made, call_plain, context, *commute, c.comm));
-    op->code = (int32_t)made;
-    kolo_fi_finish(&c);
-}
-
-KOLO_ENTRY void kolo_f_op_destroy(const fortran_op *op, const fortran_comm *comm,
-                                  int32_t *ierror) {
-    call c;
-    kolo_fi_begin(&c, "kolo_op_destroy", comm, NULL, ierror);
-    kolo_fi_check(&c, koloRedOpDestroy((koloRedOp_t)op->code, c.comm));
-    kolo_fi_finish(&c);
-}
-
 KOLO_ENTRY void kolo_f_graph_create(const fortran_comm *comm, const int32_t *indegree,
                                     const int32_t *sources, const int32_t *outdegree,
                                     const int32_t *destinations, fortran_graph *graph,

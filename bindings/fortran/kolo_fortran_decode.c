@@ -295,6 +295,12 @@ static const struct {
 
 static bool is_pair(int32_t code) { return code >= koloFloatInt && code <= koloDoubleDouble; }
 
+const char *kolo_fi_named(int32_t code) {
+    for (int i = 0; i < (int)(sizeof named_types / sizeof *named_types); i++)
+        if (named_types[i].code == code) return named_types[i].name;
+    return NULL;
+}
+
 static int find_named(call *c, fortran_type type) {
     for (int i = 0; i < (int)(sizeof named_types / sizeof *named_types); i++)
         if (named_types[i].code == type.code) return i;

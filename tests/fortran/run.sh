@@ -31,11 +31,24 @@ cd "$work"
 for part in start_plain checks; do
     $FC $flags -I "$name" -c "$here/$part.f90" -o "$part.o"
 done
-for program in reductions moves types blocks exact errors recipes registered stops launch ignored \
-    printed once ended; do
+for program in reductions moves types blocks exact errors recipes registered made stops launch \
+    ignored printed once ended; do
     $FC $flags -I "$name" "$here/$program.f90" start_plain.o checks.o $link -o "$program"
 done
 $FC $flags $trap_flags -I "$name" "$here/traps.f90" start_plain.o checks.o $link -o traps
+
+# Default kinds of 8 bytes. flang warns of a constant that is not used.
+for kinds in -fdefault-integer-8 "-fdefault-integer-8 -fdefault-real-8"; do
+    mkdir -p wide_kinds
+    (
+        cd wide_kinds
+        for part in start_plain checks; do
+            $FC $flags $kinds -I "../$name" -c "$here/$part.f90" -o "$part.o"
+        done
+        $FC $flags $kinds -I "../$name" "$here/wide.f90" ./*.o $link \
+            -o "../wide$(echo $kinds | wc -w)"
+    ) 2>wide.log || fail "wide.f90 with $kinds does not compile: $(cat wide.log)"
+done
 
 # Descriptors depend on how the compiler optimises.
 for level in 0 2; do
@@ -76,7 +89,7 @@ for nranks in 1 3; do
 done
 
 for nranks in 1 2 3 4; do
-    for program in reductions moves types blocks exact errors traps recipes registered; do
+    for program in reductions moves types blocks exact errors traps recipes registered made; do
         on_ranks "$program" "$nranks" || fail "$program on $nranks ranks: $(cat err.*)"
         [ "$(cat out.*)" = "$program: ok" ] || fail "$program on $nranks ranks said: $(cat out.*)"
     done
@@ -87,6 +100,13 @@ for nranks in 1 2 3; do
         on_ranks described$level "$nranks" ||
             fail "described at -O$level on $nranks ranks: $(cat err.*)"
         [ "$(cat out.*)" = "described: ok" ] || fail "described at -O$level said: $(cat out.*)"
+    done
+done
+
+for nranks in 1 2 3; do
+    for kinds in 1 2; do
+        on_ranks wide$kinds "$nranks" || fail "wide$kinds on $nranks ranks: $(cat err.*)"
+        [ "$(cat out.*)" = "wide: ok" ] || fail "wide$kinds on $nranks ranks said: $(cat out.*)"
     done
 done
 

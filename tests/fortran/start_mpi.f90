@@ -15,6 +15,9 @@ contains
   subroutine begin(comm)
     type(kolo_comm), intent(out) :: comm
     integer :: ierror, mine, rank, nranks
+    ! MPI writes 4 bytes of an integer that may have 8.
+    mine = 0
+    nranks = 0
     call mpi_init(ierror)
     call kolo_comm_init(MPI_COMM_WORLD, comm)
     call mpi_comm_rank(MPI_COMM_WORLD, mine, ierror)
