@@ -3,13 +3,14 @@
 //!
 //! All ranks of the communicator call [`join`] together; each node makes its own segment.
 //!
-//! 1. Everyone tells everyone the address of its process's service, and which memfds it has of other
-//!    communicators (over the bootstrap).
-//! 2. The lowest rank of each node makes the segment: if the node's ranks are in several processes a
-//!    region of a memfd, of one that all have where there is one; anonymous memory if they are
+//! 1. Everyone tells everyone the address of its process's service, and which memfds it has of
+//!    other communicators (over the bootstrap).
+//! 2. The lowest rank of each node makes the segment: if the node's ranks are in several processes
+//!    a region of a memfd, of one that all have where there is one; anonymous memory if they are
 //!    threads of one. It tells where.
-//! 3. The other processes map it, and fetch the memfd before if they lack it; all processes of the node link up, so that
-//!    each notices the others' death; every rank writes its confirmation line.
+//! 3. The other processes map it, and fetch the memfd before if they lack it; all processes of the
+//!    node link up, so that each notices the others' death; every rank writes its confirmation
+//!    line.
 //! 4. Every rank reads all lines of its node.
 //!
 //! After each phase the ranks exchange whether they succeeded. So they all succeed or all fail, a

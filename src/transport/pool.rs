@@ -3,12 +3,12 @@
 //! **Problem.** A file of its own for each communicator means, for each, a file to be made, handed
 //! to every process of the node, and kept open.
 //!
-//! **Idea.** The file of the first communicator is a sequence of *regions* of equal length, each of
-//! which holds one communicator. Where all members of a new one have the file already, as those of a
-//! split do, it needs the number of a free region and nothing else. Those that meet from nothing say
-//! which files they have ([`known`]), by their *names*. The file grows as regions are
-//! used, and pages appear when they are touched; the last of a communicator's ranks that leaves
-//! gives its pages back, after which the region is as new.
+//! **Idea.** The file of the first communicator is a sequence of *regions* of equal length, each
+//! of which holds one communicator. Where all members of a new one have the file already, as
+//! those of a split do, it needs the number of a free region and nothing else. Those that meet
+//! from nothing say which files they have ([`known`]), by their *names*. The file grows as
+//! regions are used, and pages appear when they are touched; the last of a communicator's ranks
+//! that leaves gives its pages back, after which the region is as new.
 //!
 //! **Terms.** The *control* at the file's beginning says which regions are taken and by how many
 //! ranks. A *lease* is one rank's use of a region. A rank that dies keeps its lease: its region is

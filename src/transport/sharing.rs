@@ -142,9 +142,9 @@ impl<'a> Sharing<'a> {
         files
     }
 
-    /// The leader's part: the segment. Where other processes need it (`!is_alone`), it lies in one
-    /// of the `files` of this process that all of `theirs` name too, else in any of its files, which
-    /// the others are then given; in a new one where none has room.
+    /// The leader's part: the segment. Where other processes need it (`!is_alone`), it lies in
+    /// one of the `files` of this process that all of `theirs` name too, else in any of its
+    /// files, which the others are then given; in a new one where none has room.
     ///
     /// # Errors
     /// The system refused, or there is a segment of this name.
