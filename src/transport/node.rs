@@ -15,7 +15,9 @@ use crate::wire::board::Board;
 use crate::wire::cast::{CastHeader, CastMemory};
 use crate::wire::doorbell::{ArmedBells, Doorbell, Fencing, OwnBell};
 use crate::wire::fan::{FanMemory, Fans};
-use crate::wire::layout::{ARMED_OFFSET, BOARD_BYTES, ENCODINGS, Layout, Part};
+use crate::wire::layout::{
+    ARMED_OFFSET, BOARD_BYTES, ENCODINGS, FIRST_BYTES, Layout, Part, SMALL_AREA_BYTES,
+};
 use crate::wire::ll::LinesMemory;
 use crate::wire::pair::PairMemory;
 use crate::wire::reading::Reading;
@@ -296,8 +298,8 @@ impl Source for NodeMemory {
         self.check(&[writer, reader], channel)?;
         let layout = &self.layout;
         let part = layout.pair(writer, reader, channel);
-        let ready = part.header_bytes;
-        let base = self.part(&part, ready, &|| pair_name(writer, reader, channel))?;
+        let what = || pair_name(writer, reader, channel);
+        let base = self.part(&part, FIRST_BYTES, &what)?;
         // SAFETY: places in the part, zeroed, mapped while `_owner` lives, which the communicator
         // keeps longer than its connections.
         Ok(unsafe {
@@ -319,8 +321,8 @@ impl Source for NodeMemory {
             return Err(Error::internal("flagged lines of an unknown encoding"));
         }
         let part = self.layout.lines((writer, reader), channel, encoding);
-        // No call reserves the words when it begins, as it does with slots: all are taken now.
-        let base = self.part(&part, part.bytes, &|| pair_name(writer, reader, channel))?;
+        let what = || pair_name(writer, reader, channel);
+        let base = self.part(&part, FIRST_BYTES, &what)?;
         // SAFETY: as above; each encoding has a part of its own.
         Ok(unsafe {
             let credit = base.add(self.layout.lines_credit((writer, reader), channel));
@@ -342,13 +344,23 @@ impl Source for NodeMemory {
         })
     }
 
+    fn take_small(&self, writer: usize, reader: usize, channel: usize) -> Result<()> {
+        self.check(&[writer, reader], channel)?;
+        let Some((segment, start)) = &self.parts else {
+            return Ok(());
+        };
+        let part = self.layout.pair(writer, reader, channel);
+        let place = (start + part.offset + FIRST_BYTES, SMALL_AREA_BYTES);
+        segment.reserve(place, &pair_name(writer, reader, channel))
+    }
+
     fn reserve(&self, slots: Slots, place: Range<usize>) -> Result<u64> {
         let Some((segment, start)) = &self.parts else {
             return Ok(0);
         };
-        let (part, what) = self.part_of(slots)?;
+        let (part, area, what) = self.area(slots)?;
         let part_offset = start + part.offset;
-        let offset = part_offset + part.header_bytes + place.start;
+        let offset = part_offset + area.start + place.start;
         let place = (offset, place.len());
         let now = self.account.take(place.1);
         let taken = segment.reserve(place, &what);
@@ -358,12 +370,11 @@ impl Source for NodeMemory {
     }
 
     fn give_back(&self, slots: Slots, bytes: usize) -> bool {
-        let (Some((segment, start)), Ok((part, _))) = (&self.parts, self.part_of(slots)) else {
+        let (Some((segment, start)), Ok((part, area, _))) = (&self.parts, self.area(slots)) else {
             return false;
         };
         let part_offset = start + part.offset;
-        let first = part_offset + part.header_bytes;
-        let place = (first, part.bytes - part.header_bytes);
+        let place = (part_offset + area.start, area.len());
         let is_given = segment.give_back(part_offset, place);
         if is_given {
             self.account.give(bytes);
@@ -373,20 +384,32 @@ impl Source for NodeMemory {
 }
 
 impl NodeMemory {
-    /// The part of slots that this rank writes, and the name of their connection.
-    fn part_of(&self, slots: Slots) -> Result<(Part, String)> {
+    /// The part of what this rank writes, where that lies there, and the name of the connection.
+    fn area(&self, slots: Slots) -> Result<(Part, Range<usize>, String)> {
         let (layout, me) = (&self.layout, self.me);
-        Ok(match slots {
-            Slots::Pair { reader, channel } => {
-                self.check(&[reader], channel)?;
-                let part = layout.pair(me, reader, channel);
-                (part, pair_name(me, reader, channel))
-            }
+        let (part, name) = match slots {
             Slots::Cast { channel } => {
                 self.check(&[], channel)?;
                 (layout.cast(me, channel), cast_name(me, channel))
             }
-        })
+            Slots::Pair { reader, channel }
+            | Slots::Small { reader, channel }
+            | Slots::Words {
+                reader, channel, ..
+            } => {
+                self.check(&[reader], channel)?;
+                let part = match slots {
+                    Slots::Words { encoding, .. } => layout.lines((me, reader), channel, encoding),
+                    _ => layout.pair(me, reader, channel),
+                };
+                (part, pair_name(me, reader, channel))
+            }
+        };
+        let area = match slots {
+            Slots::Small { .. } => FIRST_BYTES..part.header_bytes,
+            _ => part.header_bytes..part.bytes,
+        };
+        Ok((part, area, name))
     }
 
     /// Wakes who sleeps of all other ranks.
@@ -417,9 +440,9 @@ impl Bell for NodeMemory {
 mod tests {
     use super::*;
 
-    /// What is taken is there: a limit of memory was asked, and no later touch can fail.
+    /// What tokens touch is taken before, and what was given back is taken anew.
     #[test]
-    fn flagged_lines_have_all_their_memory_when_they_are_made() {
+    fn flagged_lines_and_small_places_have_the_memory_that_tokens_touch() {
         let layout = Layout {
             ranks: 2,
             channels: 2,
@@ -432,12 +455,41 @@ mod tests {
         let pool = Arc::clone(segment.region().expect("a pool").0);
         // SAFETY: the head and the span are those of the layout, from the beginning on.
         let memory = unsafe { NodeMemory::of((segment, Lease::of(None)), 0, layout, 1) };
+        let first = FIRST_BYTES as u64;
+        let (reader, channel) = (0, 1);
+        let begun = |areas: &[(Slots, Range<usize>)], before: u64| {
+            assert_eq!(pool.bytes().unwrap() - before, first);
+            for _ in 0..2 {
+                for (slots, place) in areas {
+                    let before = pool.bytes().unwrap();
+                    memory.reserve(*slots, place.clone()).unwrap();
+                    let taken = pool.bytes().unwrap() - before;
+                    assert_eq!(taken, place.len() as u64, "{slots:?}");
+                }
+                for (slots, place) in areas {
+                    assert!(memory.give_back(*slots, place.len()), "{slots:?}");
+                }
+                assert_eq!(pool.bytes().unwrap() - before, first);
+            }
+        };
         for encoding in 0..ENCODINGS {
             let before = pool.bytes().unwrap();
-            memory.lines(0, 1, 1, encoding).unwrap();
-            let bytes = layout.lines((0, 1), 1, encoding).bytes as u64;
-            assert_eq!(pool.bytes().unwrap() - before, bytes);
+            memory.lines(1, reader, channel, encoding).unwrap();
+            let words = Slots::Words {
+                reader,
+                channel,
+                encoding,
+            };
+            begun(&[(words, 16384..20480)], before);
         }
+        let before = pool.bytes().unwrap();
+        memory.pair(1, reader, channel).unwrap();
+        let small = Slots::Small { reader, channel };
+        let slots = Slots::Pair { reader, channel };
+        begun(&[(small, 0..SMALL_AREA_BYTES), (slots, 0..8192)], before);
+        let before = pool.bytes().unwrap();
+        memory.take_small(1, reader, channel).unwrap();
+        assert_eq!(pool.bytes().unwrap() - before, SMALL_AREA_BYTES as u64);
     }
 
     #[test]

@@ -15,7 +15,8 @@
 //! **Terms.** An *occasion*: a look at all connections. Connections that were used since the last
 //! occasion are younger than those that were not; among these, memory that was taken later is.
 
-use crate::wire::ports::{Age, Ports};
+use crate::wire::backing::Age;
+use crate::wire::ports::Ports;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
 

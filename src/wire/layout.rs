@@ -26,6 +26,8 @@ use super::cast::CastHeader;
 use super::fan::FanHeader;
 use super::line::{Credit, LINES, PairHeader};
 use super::ll::SLOT_WORDS;
+use crate::base::sync::MODEL;
+use std::mem::offset_of;
 
 /// Bytes of the abort record and of the count behind it.
 pub const ABORT_BYTES: usize = 16 << 10;
@@ -42,6 +44,15 @@ pub const LL_LINES: usize = 0;
 pub const LL128_LINES: usize = 1;
 const LINES_BYTES: usize = LINES * SLOT_WORDS * 8;
 const LINE: usize = 64;
+/// Bytes of a part that are there as long as its connection is: what counts lies in them.
+pub const FIRST_BYTES: usize = PAGE;
+/// Bytes of small places behind them in the part of a pair.
+pub const SMALL_AREA_BYTES: usize = Layout::PAIR_HEADER_BYTES - FIRST_BYTES;
+
+// Wherever a header begins, its lines and its credit are on the first page.
+const _: () = assert!(
+    MODEL || (Layout::HEADER_PLACES - 1) * LINE + offset_of!(PairHeader, small) <= FIRST_BYTES
+);
 
 /// Bytes from an offset on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,11 +120,13 @@ impl Layout {
         self.cast_header_bytes() + LINES * self.slot_bytes
     }
 
-    /// Memory of the headers of so many pairs that a rank writes, and of their slots when calls
-    /// whose tokens have up to `token_bytes` bytes have used all of them.
+    /// Memory of so many pairs that a rank writes: what they keep, and what they have for small
+    /// places and slots when calls whose tokens have up to `token_bytes` bytes have used all of
+    /// them.
     pub fn written(&self, pairs: usize, token_bytes: usize) -> (usize, usize) {
         let slot = Self::page(token_bytes).min(self.slot_bytes);
-        (pairs * Self::PAIR_HEADER_BYTES, pairs * LINES * slot)
+        let given_back = SMALL_AREA_BYTES + LINES * slot;
+        (pairs * FIRST_BYTES, pairs * given_back)
     }
 
     fn lines_parts(&self) -> usize {
@@ -139,10 +152,12 @@ impl Layout {
         }
     }
 
+    /// Where the header of a pair may begin in its part.
+    const HEADER_PLACES: usize = (Self::PAIR_HEADER_BYTES - size_of::<PairHeader>()) / LINE + 1;
+
     /// Where in its part the header of a pair begins.
     pub fn pair_header(&self, writer: usize, reader: usize, channel: usize) -> usize {
-        const ROOM: usize = (Layout::PAIR_HEADER_BYTES - size_of::<PairHeader>()) / LINE + 1;
-        self.number(writer, reader, channel) % ROOM * LINE
+        self.number(writer, reader, channel) % Self::HEADER_PLACES * LINE
     }
 
     /// The part of a pair's flagged lines. Behind its header lie the words.

@@ -37,6 +37,12 @@ pub trait Encoding: Send {
     /// `position`; returns the words used.
     fn write(words: &[AtomicU64], payload: &[u64], signature: u64, position: u64) -> usize;
 
+    /// Words of a token with so much payload.
+    fn words(bytes: usize) -> usize;
+
+    /// The most payload of a token with so many words.
+    fn payload(words: usize) -> usize;
+
     /// Takes what is there of the token, from where `taken` stands.
     fn read(words: &[AtomicU64], payload: &mut [u64], position: u64, taken: &mut Taken);
 }
@@ -84,6 +90,14 @@ impl Encoding for Ll {
             pair[1].store(high | flag, Ordering::Relaxed);
         }
         2 * (1 + payload.len())
+    }
+
+    fn words(bytes: usize) -> usize {
+        2 * (1 + bytes.div_ceil(8))
+    }
+
+    fn payload(words: usize) -> usize {
+        (words / 2).saturating_sub(1) * 8
     }
 
     #[inline]
@@ -165,8 +179,8 @@ pub struct LinesSender<E> {
     given: u64,
     /// Where flags begin anew next.
     wipe_at: u64,
-    /// Most words that a token has used, from the beginning of its first slot.
-    used: usize,
+    /// Most words that tokens have used of each slot, since they were all zero.
+    used: [usize; LINES],
     staged: Vec<Staged>,
     encoding: PhantomData<E>,
 }
@@ -189,7 +203,7 @@ impl<E: Encoding> LinesSender<E> {
                 0 => u64::MAX,
                 _ => (position / period + 1) * period,
             },
-            used: 0,
+            used: [0; LINES],
             staged: Vec::new(),
             encoding: PhantomData,
         }
@@ -222,8 +236,8 @@ impl<E: Encoding> LinesSender<E> {
         if self.given < self.published {
             return false;
         }
-        for slot in 0..LINES as u64 {
-            let words = self.memory.words(slot).iter().take(self.used);
+        for (slot, used) in (0..).zip(self.used) {
+            let words = self.memory.words(slot).iter().take(used);
             words.for_each(|word| word.store(0, Ordering::Relaxed));
         }
         self.wipe_at += E::WIPE_EVERY;
@@ -246,8 +260,15 @@ impl<E: Encoding> LinesSender<E> {
         debug_assert!(bytes <= slots as usize * E::CAPACITY);
         let payload = &words_of(&mut self.staged)[..bytes.div_ceil(8)];
         let words = self.memory.words(self.position);
-        let used = E::write(words, payload, signature, self.position);
-        self.used = self.used.max(used);
+        let mut used = E::write(words, payload, signature, self.position);
+        for before in &mut self.used[self.position as usize % LINES..] {
+            let here = used.min(SLOT_WORDS);
+            *before = here.max(*before);
+            used -= here;
+            if used == 0 {
+                break;
+            }
+        }
         self.position += u64::from(slots);
         self.published = self.position;
     }
@@ -255,6 +276,17 @@ impl<E: Encoding> LinesSender<E> {
     /// Slots published so far.
     pub fn position(&self) -> u64 {
         self.position
+    }
+
+    /// Whether the reader has taken every token.
+    pub fn drained(&mut self) -> bool {
+        self.given = self.memory.credit().given();
+        self.given >= self.published
+    }
+
+    /// All words were made zero, after the reader had taken every token.
+    pub fn forget_words(&mut self) {
+        self.used = [0; LINES];
     }
 }
 

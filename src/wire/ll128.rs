@@ -42,6 +42,14 @@ impl Encoding for Ll128 {
         lines * LINE_WORDS
     }
 
+    fn words(bytes: usize) -> usize {
+        (1 + bytes.div_ceil(8)).div_ceil(PAYLOAD_WORDS) * LINE_WORDS
+    }
+
+    fn payload(words: usize) -> usize {
+        (words / LINE_WORDS * PAYLOAD_WORDS).saturating_sub(1) * 8
+    }
+
     #[inline]
     fn read(words: &[AtomicU64], payload: &mut [u64], position: u64, taken: &mut Taken) {
         let lines = (1 + payload.len()).div_ceil(PAYLOAD_WORDS);

@@ -3,13 +3,13 @@
 //! **Problem.** A writer and its readers must agree that data are there, and that they have been
 //! read, with as few transfers of cache lines as there can be, and without a barrier between calls.
 //!
-//! **Idea.** A connection has one writer and is first in, first out. What publishes a token is one
-//! store, into the line where its small payload lies too; counts never go back to 0, so an old line
-//! never looks new. [`pair`] connections have one reader, [`cast`] and [`fan`] connections many;
-//! each has 8 slots for larger payload. [`line`] is the hand-over itself; in [`ll`] and [`ll128`]
-//! the payload says itself that it is there. In [`ports`] are a rank's ends of any of
-//! them. [`layout`] says where each connection lies in the
-//! shared memory of a node, [`doorbell`] wakes who sleeps.
+//! **Idea.** A connection has one writer and is first in, first out. What publishes a token is
+//! one store, into the line where its small payload lies too; counts never go back to 0, so an
+//! old line never looks new. [`pair`] connections have one reader, [`cast`] and [`fan`]
+//! connections many; each has 8 slots for larger payload. [`line`] is the hand-over itself; in
+//! [`ll`] and [`ll128`] the payload says itself that it is there. [`backing`] is the memory
+//! behind all that. In [`ports`] are a rank's ends of any of them. [`layout`] says where each
+//! connection lies in the shared memory of a node, [`doorbell`] wakes who sleeps.
 //!
 //! [`gpu`] has the connections of devices, which kernels read and write.
 //!
@@ -26,6 +26,7 @@
 //! doi:10.1145/1345206.1345215, where the slot itself says that it is full.
 
 pub mod abort;
+pub mod backing;
 pub mod board;
 pub mod cast;
 pub mod doorbell;
@@ -78,15 +79,31 @@ pub trait Carrier: Send {
     fn want(&self, peer: usize, channel: usize, position: u64, data: (*mut u8, usize));
 }
 
-/// Slots that a rank writes.
+/// Memory that a rank writes payload into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slots {
-    /// Those of its pair connection to a rank.
+    /// The slots of its pair connection to a rank.
     Pair {
         /// Who reads them.
         reader: usize,
         /// The connection's channel.
         channel: usize,
+    },
+    /// The small places of its pair connection to a rank, but for those on the page of the lines.
+    Small {
+        /// Who reads them.
+        reader: usize,
+        /// The connection's channel.
+        channel: usize,
+    },
+    /// The words of its flagged lines to a rank.
+    Words {
+        /// Who reads them.
+        reader: usize,
+        /// The connection's channel.
+        channel: usize,
+        /// The number of the encoding.
+        encoding: usize,
     },
     /// Those of its cast connection.
     Cast {
@@ -120,6 +137,12 @@ pub trait Source: Send {
     /// # Errors
     /// See above.
     fn pair(&self, writer: usize, reader: usize, channel: usize) -> Result<PairMemory>;
+    /// Makes sure that all small places of a pair can be written: where somebody writes them who
+    /// asks for none of them before.
+    ///
+    /// # Errors
+    /// See above.
+    fn take_small(&self, writer: usize, reader: usize, channel: usize) -> Result<()>;
     /// Makes sure that these bytes of the slots of this rank can be written, counted from the
     /// beginning of the first slot. Returns a number that grows with every such request of the
     /// process.

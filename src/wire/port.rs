@@ -8,8 +8,8 @@
 
 use super::cast::{CastReceiver, CastSender};
 use super::fan::Fans;
-use super::line::Arrival;
-use super::ll::{LinesReceiver, LinesSender, Ll};
+use super::line::{Arrival, INLINE_BYTES};
+use super::ll::{Encoding, LinesReceiver, LinesSender, Ll, SLOT_WORDS};
 use super::ll128::Ll128;
 use super::pair::{PairReceiver, PairSender};
 use std::ops::Range;
@@ -184,12 +184,60 @@ impl Port {
         true
     }
 
-    /// Slots published so far and bytes of a slot, at the writing ends of connections over slots.
+    /// Slots published so far and the memory of a slot in bytes, at writing ends but that of a fan.
     pub(super) fn slots_written(&self) -> Option<(u64, usize)> {
         match self {
             Port::PairOut(pair) => Some((pair.position(), pair.slot_bytes())),
             Port::CastOut(cast) => Some((cast.position(), cast.slot_bytes())),
+            Port::LlOut(lines) => Some((lines.position(), SLOT_WORDS * 8)),
+            Port::Ll128Out(lines) => Some((lines.position(), SLOT_WORDS * 8)),
             _ => None,
+        }
+    }
+
+    /// Bytes of a token that needs no memory but the lines.
+    pub(super) fn least(&self) -> usize {
+        match self {
+            Port::PairOut(_) | Port::CastOut(_) => INLINE_BYTES,
+            _ => 0,
+        }
+    }
+
+    /// Bytes of slots that a token with so much payload touches.
+    pub(super) fn memory_of(&self, bytes: usize) -> usize {
+        match self {
+            Port::LlOut(_) => Ll::words(bytes) * 8,
+            Port::Ll128Out(_) => Ll128::words(bytes) * 8,
+            _ => bytes,
+        }
+    }
+
+    /// The most payload of a token that touches so many bytes.
+    pub(super) fn payload_of(&self, bytes: usize) -> usize {
+        match self {
+            Port::LlOut(_) => Ll::payload(bytes / 8),
+            Port::Ll128Out(_) => Ll128::payload(bytes / 8),
+            _ => bytes,
+        }
+    }
+
+    /// Whether the readers have taken all that was written at this end, which is a writing one.
+    pub(super) fn is_taken_whole(&mut self) -> bool {
+        match self {
+            Port::PairOut(pair) => pair.drained(),
+            Port::CastOut(cast) => cast.drained(),
+            Port::LlOut(lines) => lines.drained(),
+            Port::Ll128Out(lines) => lines.drained(),
+            _ => false,
+        }
+    }
+
+    /// All words of its flagged lines were made zero.
+    pub(super) fn forget_words(&mut self) {
+        match self {
+            Port::LlOut(lines) => lines.forget_words(),
+            Port::Ll128Out(lines) => lines.forget_words(),
+            _ => {}
         }
     }
 

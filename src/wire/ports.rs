@@ -1,13 +1,14 @@
 //! The ports of a rank, made on first use and kept by number.
 
+use super::backing::{Age, Areas, Backing};
 use super::cast::{CastReceiver, CastSender};
 use super::fan::Fans;
 use super::layout::{LL_LINES, LL128_LINES};
-use super::line::{Arrival, INLINE_BYTES, SMALL_BYTES};
+use super::line::{Arrival, SMALL_BYTES};
 use super::ll::{LinesReceiver, LinesSender};
 use super::pair::{PairReceiver, PairSender};
 use super::port::Port;
-use super::taken::{Backed, Enough, Tokens};
+use super::taken::Tokens;
 use super::{Bell, Slots, Source};
 use crate::base::{Error, Rank, Result};
 use std::ops::Range;
@@ -47,22 +48,8 @@ struct PortEntry {
     /// The rank at the other end; this rank where all others read.
     peer: u32,
     channel: u16,
-    /// Tokens that have memory behind them: what is small needs no slot.
-    enough: Enough,
-    /// Pages of the slots that have memory.
-    taken: Backed,
-    age: Age,
-    /// Slots published when the age was last asked for.
-    seen: u64,
-}
-
-/// How long ago a connection was used: those that were used earlier are less.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Age {
-    /// The last occasion on which it was seen to have been used since the one before.
-    used: u64,
-    /// When memory was last taken for it.
-    taken: u64,
+    /// The memory behind it.
+    backing: Backing,
 }
 
 impl PortEntry {
@@ -71,28 +58,27 @@ impl PortEntry {
             port,
             peer: peer as u32,
             channel: channel as u16,
-            enough: Enough::up_to(enough),
-            taken: Backed::default(),
-            age: Age::default(),
-            seen: 0,
+            backing: Backing::new(enough),
         }
     }
 
-    /// Its slots, if it has some.
-    fn slots(&self) -> Slots {
+    /// What is written there.
+    fn areas(&self) -> Areas {
         let (reader, channel) = (self.peer as usize, usize::from(self.channel));
-        match self.port {
+        let words = |encoding| Slots::Words {
+            reader,
+            channel,
+            encoding,
+        };
+        let slots = match self.port {
             Port::CastOut(_) => Slots::Cast { channel },
+            Port::LlOut(_) => words(LL_LINES),
+            Port::Ll128Out(_) => words(LL128_LINES),
             _ => Slots::Pair { reader, channel },
-        }
-    }
-
-    /// Bytes of a token that needs no slot.
-    fn least(&self) -> usize {
-        match self.port {
-            Port::CastOut(_) | Port::CastIn(_) => INLINE_BYTES,
-            _ => SMALL_BYTES,
-        }
+        };
+        let is_pair = matches!(self.port, Port::PairOut(_));
+        let small = is_pair.then_some(Slots::Small { reader, channel });
+        Areas { slots, small }
     }
 }
 
@@ -174,10 +160,7 @@ impl Ports {
         let port = port.map_err(|error| error.with_peer(Rank(peer as u32)))?;
         let number = self.made.len() as u32;
         self.numbers[place] = number;
-        let least = match kind {
-            PortKind::Cast => INLINE_BYTES,
-            _ => SMALL_BYTES,
-        };
+        let least = port.least();
         let entry = PortEntry::new(port, (peer, channel), least);
         self.made.push(entry);
         Ok(PortId(number))
@@ -410,9 +393,12 @@ impl Ports {
         made.any(|entry| of_slots(&entry.port) && !entry.port.drained())
     }
 
-    /// The pages of this port appear when they are touched: none is taken before.
+    /// The pages of this port's slots appear when they are touched: none is taken before.
     pub fn needs_no_reserve(&mut self, id: PortId) {
-        self.made[id.0 as usize].enough = Enough::up_to(usize::MAX);
+        let entry = &mut self.made[id.0 as usize];
+        let areas = entry.areas();
+        let (port, backing) = (&entry.port, &mut entry.backing);
+        backing.appears(port, &*self.source, areas);
     }
 
     /// Makes sure that tokens can be written here, from the next one on. A page that no limit
@@ -423,7 +409,7 @@ impl Ports {
     /// `SystemError` naming the connection, the limit and the remedy.
     #[inline]
     pub fn reserve(&mut self, id: PortId, tokens: Tokens) -> Result<()> {
-        match self.made[id.0 as usize].enough.holds(&tokens) {
+        match self.made[id.0 as usize].backing.holds(&tokens) {
             true => Ok(()),
             false => self.reserve_more(id, tokens),
         }
@@ -432,52 +418,31 @@ impl Ports {
     #[cold]
     fn reserve_more(&mut self, id: PortId, tokens: Tokens) -> Result<()> {
         let entry = &mut self.made[id.0 as usize];
-        let Some((position, slot_bytes)) = entry.port.slots_written() else {
-            // Nothing is written, or into lines that are there.
-            entry.enough = Enough::up_to(usize::MAX);
-            return Ok(());
-        };
-        let wanted = entry.taken.with(&tokens, position, slot_bytes);
-        let slots = entry.slots();
-        for place in entry.taken.lacks(&wanted, slot_bytes) {
-            let taken = self.source.reserve(slots, place);
-            entry.age.taken = taken.map_err(|error| error.with_peer(Rank(entry.peer)))?;
-        }
-        entry.taken = wanted;
-        entry.enough = wanted.enough(entry.least(), slot_bytes);
-        Ok(())
+        let areas = entry.areas();
+        let (port, backing) = (&entry.port, &mut entry.backing);
+        let taken = backing.take(port, &*self.source, areas, &tokens);
+        taken.map_err(|error| error.with_peer(Rank(entry.peer)))
     }
 
-    /// Tells of each connection whose slots have memory and no token how old it is and how much
-    /// that is. `now` numbers the occasions on which this is asked.
+    /// Tells of each connection that has memory and no token how old it is and how much that is.
+    /// `now` numbers the occasions on which this is asked.
     pub fn empty_slots(&mut self, now: u64, mut tell: impl FnMut(Age, usize)) {
-        for entry in self.made.iter_mut().filter(|it| it.taken.bytes() > 0) {
-            let position = entry
-                .port
-                .slots_written()
-                .map_or(0, |(position, _)| position);
-            if position != entry.seen {
-                (entry.seen, entry.age.used) = (position, now);
-            }
-            if entry.port.drained() {
-                tell(entry.age, entry.taken.bytes());
+        for entry in &mut self.made {
+            if let Some((age, bytes)) = entry.backing.empty(&mut entry.port, now) {
+                tell(age, bytes);
             }
         }
     }
 
-    /// Gives the memory of the slots of these back, up to this age: only while nothing is in
-    /// flight. Headers stay. Returns how many bytes that were.
+    /// Gives the memory of these back, up to this age: only while nothing is in flight. Returns how
+    /// many bytes that were.
     pub fn give_back(&mut self, until: Age) -> usize {
-        let mut given = 0;
-        for entry in self.made.iter_mut() {
-            let bytes = entry.taken.bytes();
-            let is_due = bytes > 0 && entry.age <= until && entry.port.drained();
-            if is_due && self.source.give_back(entry.slots(), bytes) {
-                given += bytes;
-                entry.taken = Backed::default();
-                entry.enough = Enough::up_to(entry.least());
-            }
-        }
-        given
+        let source = &*self.source;
+        let give = |entry: &mut PortEntry| {
+            let areas = entry.areas();
+            let (port, backing) = (&mut entry.port, &mut entry.backing);
+            backing.give_back(port, source, areas, until)
+        };
+        self.made.iter_mut().map(give).sum()
     }
 }

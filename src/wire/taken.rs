@@ -58,6 +58,11 @@ impl Enough {
         Enough([bytes; SPANS])
     }
 
+    /// The same, counted otherwise.
+    pub fn map(self, count: impl FnMut(usize) -> usize) -> Enough {
+        Enough(self.0.map(count))
+    }
+
     #[inline(always)]
     pub fn holds(&self, tokens: &Tokens) -> bool {
         let span = tokens.slots.trailing_zeros() as usize % SPANS;

@@ -34,12 +34,15 @@ pub fn small_calls(context: &Context) {
 /// Bytes of the largest call, and bytes of slots that it takes for one rank of two, at most.
 const MOST_BYTES: usize = 300 << 10;
 const OF_A_CALL: usize = 4 << 20;
+/// What one communicator of two ranks keeps, at most.
+const OF_A_HEAD: u64 = 700 << 10;
 
 /// One call, drawn alike on all ranks, whose result is looked at.
 fn any_call(comm: &Communicator, rng: &mut fastrand::Rng, place: &str) {
     let (me, ranks) = (comm.rank() as usize, comm.nranks() as usize);
-    let (kind, seed) = (rng.u8(..3), rng.u8(..));
-    let count = rng.usize(1..MOST_BYTES / ranks);
+    let (kind, seed) = (rng.u8(..5), rng.u8(..));
+    let most = [600, 20_000, MOST_BYTES / ranks][rng.usize(..3)];
+    let count = rng.usize(1..most);
     let value = |rank: usize, at: usize| (rank * 31 + at * 7) as u8 ^ seed;
     match kind {
         0 => {
@@ -50,7 +53,33 @@ fn any_call(comm: &Communicator, rng: &mut fastrand::Rng, place: &str) {
             let is_right = got.iter().enumerate().all(|(at, &byte)| byte == wanted(at));
             assert!(is_right, "all-to-all of {count}, {place}");
         }
+        // Some messages in a row, which may all be under way.
         1 => {
+            let (from, to) = (rng.usize(..ranks), rng.usize(..ranks));
+            for number in 0..if from == to { 0 } else { rng.usize(1..40) } {
+                let value = |at: usize| value(from, at + number);
+                let mut data: Vec<u8> = (0..count).map(value).collect();
+                if me == from {
+                    comm.send(&data, to as u32).expect("sent");
+                } else if me == to {
+                    data.fill(0);
+                    comm.recv(&mut data, from as u32).expect("received");
+                    let is_right = (0..count).all(|at| data[at] == value(at));
+                    assert!(is_right, "message {number} of {count}, {place}");
+                }
+            }
+        }
+        2 => {
+            let mine: Vec<u8> = (0..count).map(|at| value(me, at)).collect();
+            let mut got = vec![0; count * ranks];
+            comm.all_gather(&mine, &mut got).expect("blocks");
+            let is_right = got
+                .iter()
+                .enumerate()
+                .all(|(at, &byte)| byte == value(at / count, at % count));
+            assert!(is_right, "all-gather of {count}, {place}");
+        }
+        3 => {
             let mut data: Vec<u8> = (0..count).map(|at| value(me, at)).collect();
             comm.all_reduce_in_place(&mut data, RedOp::MAX)
                 .expect("maxima");
@@ -68,12 +97,19 @@ fn any_call(comm: &Communicator, rng: &mut fastrand::Rng, place: &str) {
     }
 }
 
-fn config(of_rank: &str) -> CommConfig {
-    let overrides = [("direct", "off"), ("slot_memory", of_rank)];
+/// Each family of communicators uses another protocol, or any.
+fn config(of_rank: &str, family: usize) -> CommConfig {
+    let protocol = ["LL", "LL128", "Simple", ""][family % 4];
+    let overrides = [
+        ("direct", "off"),
+        ("slot_memory", of_rank),
+        ("proto", protocol),
+    ];
+    let overrides = overrides.iter().filter(|(_, value)| !value.is_empty());
     CommConfig {
         overrides: overrides
-            .map(|(key, value)| (key.into(), value.into()))
-            .into(),
+            .map(|(key, value)| (key.to_string(), value.to_string()))
+            .collect(),
         ..CommConfig::default()
     }
 }
@@ -87,7 +123,7 @@ pub fn bounded(context: &Context) {
     parent.broadcast(&mut seed, 0).expect("a seed");
     let mut rng = fastrand::Rng::with_seed(seed[0]);
     let children: Vec<Communicator> = (0..30)
-        .map(|_| parent.split(Some(0), 0, &config("2M")))
+        .map(|number| parent.split(Some(0), 0, &config("2M", number)))
         .map(|child| child.expect("a split").expect("a color"))
         .collect();
     for call in 0..300 {
@@ -98,9 +134,9 @@ pub fn bounded(context: &Context) {
         assert!(taken <= BOUND + OF_A_CALL, "{} KiB, {place}", taken >> 10);
     }
     parent.barrier().expect("a barrier");
-    // Heads and headers are never given back.
+    // Heads are never given back, nor are the first pages of connections.
     let bytes = bytes_of_files();
-    let most = 2 * (BOUND + OF_A_CALL) as u64 + 31 * (1 << 20);
+    let most = 2 * (BOUND + OF_A_CALL) as u64 + 31 * OF_A_HEAD;
     assert!(bytes <= most, "{} KiB", bytes >> 10);
     parent.barrier().expect("a barrier");
     drop(children);
@@ -111,7 +147,7 @@ pub fn bounded(context: &Context) {
 pub fn bounded_threads(_: &Context) {
     const BOUND: usize = 3 * (256 << 10);
     let families: Vec<_> = (0..5)
-        .map(|_| Communicator::init_all(3, &config("256K")).expect("init"))
+        .map(|number| Communicator::init_all(3, &config("256K", number)).expect("init"))
         .collect();
     let seed = fastrand::u64(..);
     std::thread::scope(|scope| {

@@ -5,7 +5,7 @@
 //! Loom reports a data race when payload is read or written while the other side may touch it, so
 //! a stale flag, an early credit or a missing release is an error here even on x86.
 
-use kolo_loom::base::sync::{AtomicU64, Shared};
+use kolo_loom::base::sync::{AtomicU64, Ordering, Shared};
 use kolo_loom::wire::cast::{CastHeader, CastMemory, CastReceiver, CastSender};
 use kolo_loom::wire::fan::{FanHeader, FanMemory, Fans};
 use kolo_loom::wire::line::{Credit, INLINE_BYTES, PairHeader};
@@ -325,11 +325,24 @@ impl Words {
         // SAFETY: both live in an `Arc` that both threads hold.
         unsafe { LinesMemory::new(&raw const self.credit, self.words.as_ptr()) }
     }
+
+    /// As when the writer gives the memory back: in any order that the reader sees.
+    fn become_zero<E: Encoding>(&self, sender: &mut LinesSender<E>) {
+        while !sender.drained() {
+            thread::yield_now();
+        }
+        let used = |word: &&AtomicU64| word.load(Ordering::Relaxed) != 0;
+        for word in self.words.iter().filter(used) {
+            word.store(0, Ordering::Relaxed);
+        }
+        sender.forget_words();
+    }
 }
 
 /// Passes tokens of four slots and `bytes` bytes through flagged lines: the third one needs the
-/// credit of the first.
-fn pass_lines<E: Encoding>(bytes: usize, tokens: u8) {
+/// credit of the first. Where the memory is given back, the words are zero after each one, while
+/// the reader looks for the next.
+fn pass_lines<E: Encoding>(bytes: usize, tokens: u8, gives_back: bool) {
     let shared = Words::new();
     let writer = {
         let shared = Arc::clone(&shared);
@@ -342,6 +355,9 @@ fn pass_lines<E: Encoding>(bytes: usize, tokens: u8) {
                 // SAFETY: the place holds `bytes`, and no other thread knows it.
                 unsafe { sender.place(bytes).write_bytes(token + 1, bytes) };
                 sender.publish(4, bytes, u64::from(token));
+                if gives_back {
+                    shared.become_zero(&mut sender);
+                }
             }
         })
     };
@@ -361,14 +377,20 @@ fn pass_lines<E: Encoding>(bytes: usize, tokens: u8) {
 
 #[test]
 fn ll_words_arrive_with_their_flags() {
-    model(|| pass_lines::<Ll>(8, 3));
+    model(|| pass_lines::<Ll>(8, 3, false));
 }
 
 #[test]
 fn ll128_lines_arrive_with_their_flags() {
     // Two lines, so that one may be there without the other.
-    model(|| pass_lines::<Ll128>(120, 1));
-    model(|| pass_lines::<Ll128>(8, 3));
+    model(|| pass_lines::<Ll128>(120, 1, false));
+    model(|| pass_lines::<Ll128>(8, 3, false));
+}
+
+#[test]
+fn words_that_were_given_back_are_no_token() {
+    model(|| pass_lines::<Ll>(8, 3, true));
+    model(|| pass_lines::<Ll128>(8, 3, true));
 }
 
 struct FanPair {

@@ -52,22 +52,22 @@ mod tests {
     /// Calls of so many bytes, cut into a block for each rank.
     const CALL: usize = 64 << 10;
 
-    /// A rank's part of the memory of a node: the head, the headers of its pairs with all others,
-    /// and their slots.
+    /// A rank's part of the memory of a node: the head, what its pairs with all others keep, and
+    /// what they give back.
     fn parts(settings: &Settings, ranks: usize) -> [usize; 3] {
         let layout = layout(settings, ranks as u32, true);
-        let (headers, slots) = layout.written(ranks - 1, CALL / ranks);
-        [lengths(&layout).0 / ranks, headers, slots]
+        let (kept, given_back) = layout.written(ranks - 1, CALL / ranks);
+        [lengths(&layout).0 / ranks, kept, given_back]
     }
 
     /// The most that a rank takes for so many communicators that have all been used so.
     fn most(
         settings: &Settings,
-        [head, headers, slots]: [usize; 3],
+        [head, kept, given_back]: [usize; 3],
         communicators: usize,
     ) -> usize {
-        let kept = settings.slot_memory() as usize + slots;
-        communicators * (head + headers) + (communicators * slots).min(kept)
+        let bound = settings.slot_memory() as usize + given_back;
+        communicators * (head + kept) + (communicators * given_back).min(bound)
     }
 
     #[test]
@@ -84,7 +84,7 @@ mod tests {
             let row = format!("| {ranks} | {} | {} |", in_kib.join(" | "), all.join(" | "));
             assert!(page.contains(&row), "docs/memory.md has no row {row}");
         }
-        let [_, headers, slots] = parts(&settings, 16);
-        assert!(headers + slots <= 1 << 20, "{headers} and {slots}");
+        let [_, kept, given_back] = parts(&settings, 16);
+        assert!(kept + given_back <= 1 << 20, "{kept} and {given_back}");
     }
 }

@@ -9,7 +9,7 @@ use super::launch::Launch;
 use super::wires::Wires;
 use crate::exec::stop::{Mismatch, Progress, Stop};
 use crate::exec::trace::{Event, Tracer};
-use crate::plan::{Direction, Operand, Protocol, Space, Step, StepOp};
+use crate::plan::{Direction, Operand, Space, Step, StepOp};
 use crate::wire::ports::PortId;
 use crate::wire::taken::Tokens;
 
@@ -96,7 +96,7 @@ impl LaneRun {
         for &end in &launch.plan.lane_ends[self.lane] {
             wires.begin(end, chunk, slice);
         }
-        if launch.direct.is_none() && launch.plan.protocol == Protocol::Simple {
+        if launch.direct.is_none() {
             self.reserve(launch, wires)?;
         }
         let slots = self.window.rounds() * u64::from(self.window.slices() * slice);
@@ -114,7 +114,8 @@ impl LaneRun {
     fn reserve(&self, launch: &Launch, wires: &mut Wires) -> crate::base::Result<()> {
         let element_bytes = launch.kernel.element_bytes * launch.plan.pieces().max(1) as usize;
         let bytes = self.window.largest_slice() * element_bytes;
-        let bytes = bytes.min(launch.geometry.slice_bytes());
+        // Flagged lines carry the signature of a token without data too.
+        let bytes = bytes.min(launch.geometry.slice_bytes()).max(1);
         let slots = launch.geometry.slice_steps;
         let slices = self.window.rounds() * u64::from(self.window.slices());
         for &(end, tokens) in &launch.plan.lane_written[self.lane] {

@@ -78,7 +78,9 @@ impl Ends {
 
     /// As [`Ends::writing`], on a channel of the host.
     pub fn writing_of_host(&self, peer: Rank, channel: u16) -> Result<PairSender> {
-        let memory = self.source.pair(peer.index(), self.me, channel.into())?;
+        let (writer, channel) = (peer.index(), channel.into());
+        let memory = self.source.pair(writer, self.me, channel)?;
+        self.source.take_small(writer, self.me, channel)?;
         Ok(PairSender::new(memory))
     }
 
