@@ -225,7 +225,7 @@ impl Inner {
             // In an operation of the program the driver may be this very thread, and so it is not
             // waited for: the call that runs the operation lets go when it returns.
             let exec = match dtype::inside_operation() {
-                true => self.exec.driver(),
+                true => self.exec.driver_in_operation(),
                 false => self.exec.driver_or_wait(),
             };
             let Some(mut exec) = exec else { break };

@@ -229,7 +229,7 @@ impl Inner {
             return Pass::Waiting;
         }
         let carried = self.links().map(Links::pass);
-        let Some(mut exec) = self.exec.driver() else {
+        let Some(mut exec) = self.exec.visitor() else {
             let carries = self.carries_for_device(carried);
             if carries.is_some() && self.is_stopped() {
                 // Whoever is inside may wait for the device, which leaves when it hears of it.
@@ -249,6 +249,8 @@ impl Inner {
             }
             return carries.unwrap_or(Pass::Idle);
         }
+        // What is in the queue may run operations of the program.
+        exec.drives();
         exec.may_panic("work");
         if self.is_stopped() {
             let error = self.stop_error();

@@ -2,7 +2,8 @@
 //! nobody.
 //!
 //! Two users at once is the caller's mistake and is detected; a driver leaves soon and is waited
-//! for.
+//! for. A *visitor* is a driver that runs no operation of the program. So whoever is inside of one
+//! is not the visitor, and may wait for it.
 
 use crate::base::sync::{AtomicU32, Ordering, Shared, yield_now};
 use std::ops::{Deref, DerefMut};
@@ -10,6 +11,7 @@ use std::ops::{Deref, DerefMut};
 const FREE: u32 = 0;
 const USER: u32 = 1;
 const DRIVER: u32 = 2;
+const VISITOR: u32 = 3;
 
 /// A value behind the lock.
 pub struct OwnerLock<T> {
@@ -62,6 +64,38 @@ impl<T> OwnerLock<T> {
         }
     }
 
+    /// For a call of the user out of an operation of the program, which waits for visitors alone:
+    /// any other driver may be this very thread.
+    pub fn user_in_operation(&self) -> Result<Guard<'_, T>, InUse> {
+        self.past_visitors(USER).ok_or(InUse)
+    }
+
+    /// For a driver in an operation of the program; `None` if somebody else is there.
+    pub fn driver_in_operation(&self) -> Option<Guard<'_, T>> {
+        self.past_visitors(DRIVER)
+    }
+
+    fn past_visitors(&self, owner: u32) -> Option<Guard<'_, T>> {
+        loop {
+            match self
+                .owner
+                .compare_exchange(FREE, owner, Ordering::Acquire, Ordering::Relaxed)
+            {
+                Ok(_) => return Some(Guard { lock: self }),
+                Err(VISITOR) => yield_now(),
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// For a visitor: `None` if somebody else is there. It leaves soon.
+    pub fn visitor(&self) -> Option<Guard<'_, T>> {
+        self.owner
+            .compare_exchange(FREE, VISITOR, Ordering::Acquire, Ordering::Relaxed)
+            .ok()
+            .map(|_| Guard { lock: self })
+    }
+
     /// For a driver that waits for another driver to come out; `None` while a call of the user is
     /// inside.
     pub fn driver_or_wait(&self) -> Option<Guard<'_, T>> {
@@ -89,6 +123,13 @@ impl<T> OwnerLock<T> {
 /// Exclusive access while it lives.
 pub struct Guard<'a, T> {
     lock: &'a OwnerLock<T>,
+}
+
+impl<T> Guard<'_, T> {
+    /// A visitor becomes a driver, which may run operations of the program.
+    pub fn drives(&self) {
+        self.lock.owner.store(DRIVER, Ordering::Relaxed);
+    }
 }
 
 impl<T> Deref for Guard<'_, T> {
@@ -119,6 +160,27 @@ impl<T> Drop for Guard<'_, T> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_operation_waits_for_a_visitor_and_for_no_other_driver() {
+        let lock = OwnerLock::new(0);
+        let visitor = lock.visitor().unwrap();
+        assert!(lock.driver().is_none() && lock.visitor().is_none());
+        std::thread::scope(|scope| {
+            let user = scope.spawn(|| *lock.user_in_operation().unwrap() += 1);
+            let driver = scope.spawn(|| *lock.driver_in_operation().unwrap() += 1);
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            drop(visitor);
+            // One of them may meet the other one, and is refused.
+            let ended = [user.join(), driver.join()].into_iter().flatten().count();
+            assert!(ended >= 1);
+        });
+        let driver = lock.visitor().unwrap();
+        driver.drives();
+        assert!(lock.user_in_operation().is_err() && lock.driver_in_operation().is_none());
+        drop(driver);
+        assert!(*lock.user().unwrap() >= 1);
+    }
 
     #[test]
     fn two_users_are_a_mistake_and_a_driver_is_waited_for() {

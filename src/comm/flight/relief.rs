@@ -13,8 +13,9 @@ impl Holder for Inner {
         if self.is_stopped() {
             return;
         }
-        // As a driver: a call of the user that comes now waits, and is no mistake.
-        if let Some(mut exec) = self.exec.driver()
+        // As a visitor: a call of the user that comes now waits, and is no mistake, also where an
+        // operation of the program makes it.
+        if let Some(mut exec) = self.exec.visitor()
             && exec.queue.is_empty()
         {
             see(exec.engine.ports());
@@ -36,5 +37,60 @@ impl Inner {
             let of_rank = self.settings.slot_memory() as usize;
             slots::relieve(of_rank, Some(exec.engine.ports()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comm::{CommConfig, Communicator, RedOp};
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    /// The other communicator gives back when the operation calls: that is no mistake of the
+    /// program.
+    #[test]
+    fn an_operation_may_use_a_communicator_that_gives_back() {
+        let comms = Communicator::init_all(2, &CommConfig::default()).unwrap();
+        let alone = Communicator::init_all(1, &CommConfig::default()).unwrap();
+        let (is_held, has_begun) = (AtomicBool::new(false), Arc::new(AtomicBool::new(false)));
+        let outcome = Arc::new(Mutex::new(None));
+        let inner = Arc::clone(&alone[0].inner);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                inner.while_idle(&mut |_| {
+                    is_held.store(true, Ordering::Release);
+                    while !has_begun.load(Ordering::Acquire) {
+                        std::thread::yield_now();
+                    }
+                    std::thread::sleep(Duration::from_millis(20));
+                });
+            });
+            while !is_held.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            for comm in &comms {
+                let (other, begun) = (alone[0].clone(), Arc::clone(&has_begun));
+                let (outcome, rank) = (Arc::clone(&outcome), comm.rank());
+                scope.spawn(move || {
+                    let sum = move |one: &[i64], two: &mut [i64]| {
+                        if rank == 0 {
+                            begun.store(true, Ordering::Release);
+                            let called = other.all_reduce_in_place(&mut [1_i64], RedOp::SUM);
+                            *outcome.lock().unwrap() = Some(called);
+                        }
+                        two.iter_mut().zip(one).for_each(|(to, from)| *to += from);
+                    };
+                    let op = comm.user_op(true, sum).unwrap();
+                    let mut data = [1_i64];
+                    comm.all_reduce_in_place(&mut data, op).unwrap();
+                    assert_eq!(data, [2]);
+                });
+            }
+        });
+        let called = outcome.lock().unwrap().take().expect("rank 0 has folded");
+        called.expect("no mistake");
+        assert!(alone[0].async_error().is_ok());
     }
 }
