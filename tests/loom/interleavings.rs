@@ -327,12 +327,12 @@ impl Words {
     }
 
     /// As when the writer gives the memory back: in any order that the reader sees.
-    fn become_zero<E: Encoding>(&self, sender: &mut LinesSender<E>) {
+    fn become_zero<E: Encoding>(&self, sender: &mut LinesSender<E>, token: u8, bytes: usize) {
         while !sender.drained() {
             thread::yield_now();
         }
-        let used = |word: &&AtomicU64| word.load(Ordering::Relaxed) != 0;
-        for word in self.words.iter().filter(used) {
+        let first = usize::from(token) * 4 % 8 * SLOT_WORDS;
+        for word in &self.words[first..first + E::words(bytes)] {
             word.store(0, Ordering::Relaxed);
         }
         sender.forget_words();
@@ -356,7 +356,7 @@ fn pass_lines<E: Encoding>(bytes: usize, tokens: u8, gives_back: bool) {
                 unsafe { sender.place(bytes).write_bytes(token + 1, bytes) };
                 sender.publish(4, bytes, u64::from(token));
                 if gives_back {
-                    shared.become_zero(&mut sender);
+                    shared.become_zero(&mut sender, token, bytes);
                 }
             }
         })
