@@ -7,6 +7,7 @@
 //! copy-on-write copies that peers no longer see.
 
 use super::fork::Fd;
+use super::private::make_private;
 use super::registered::{self, Edge};
 use super::room;
 pub use super::room::page_bytes;
@@ -215,15 +216,15 @@ pub fn allocated(address: *const u8, bytes: usize) -> Option<Found> {
 }
 
 /// Takes the pages that hold `bytes` bytes from `start` back from peers that may write there now or
-/// later: at the same addresses lies private memory afterwards, filled with zeros, which no peer
-/// can reach, and calls with it go through slots. No memory is taken for it before it is touched.
+/// later: at the same addresses lies private memory afterwards, with the same content, which no
+/// peer can reach, and calls with it go through slots.
 ///
 /// # Errors
 /// `InvalidArgument` for what is no part of a live allocation, `SystemError` where the system
 /// refuses: then peers reach it still.
 ///
 /// # Safety
-/// No reference to these pages lives, and nobody counts on what they hold.
+/// No reference to these pages lives, and no thread of this process writes there.
 pub unsafe fn take_back(start: *mut u8, bytes: usize) -> Result<()> {
     let page = page_bytes();
     let ahead = start.addr() % page;
@@ -241,25 +242,11 @@ pub unsafe fn take_back(start: *mut u8, bytes: usize) -> Result<()> {
             "do not free buffers of a call before it has returned",
         ));
     };
+    let taken_back = &mut allocation.taken_back;
     // SAFETY: whole pages of an allocation, which this process made and which the register keeps
-    // from being freed meanwhile; our caller's promise is that nobody needs what they hold.
-    let mapped = unsafe {
-        libc::mmap(
-            start.cast(),
-            bytes,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED,
-            -1,
-            0,
-        )
-    };
-    if mapped == libc::MAP_FAILED {
-        return Err(refused("mmap", &io::Error::last_os_error()));
-    }
-    // SAFETY: as for every allocation: children of fork() do not inherit it.
-    unsafe { libc::madvise(mapped, bytes, libc::MADV_DONTFORK) };
-    allocation.taken_back.push(from..from + bytes);
-    Ok(())
+    // from being freed meanwhile; the caller's promise.
+    unsafe { make_private(from..from + bytes, |part| taken_back.push(part)) }
+        .map_err(|error| refused("mremap", &error))
 }
 
 /// Whether the allocation or registration of this number is live.
@@ -429,7 +416,7 @@ mod tests {
         unsafe { late.write_bytes(0xee, 5 * page) };
         for (at, &byte) in bytes.iter().enumerate() {
             let is_private = (page..3 * page).contains(&at);
-            let expected = if is_private { 0 } else { 0xee };
+            let expected = if is_private { (at % 251) as u8 } else { 0xee };
             assert_eq!(byte, expected, "byte {at}");
         }
         for (offset, length) in [(page, 1), (page - 1, 2), (3 * page - 1, 9), (0, 5 * page)] {

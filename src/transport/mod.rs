@@ -37,6 +37,7 @@ pub mod memory;
 pub mod net;
 pub mod node;
 pub mod pool;
+mod private;
 mod register;
 pub mod registered;
 pub mod room;

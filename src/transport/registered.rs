@@ -57,7 +57,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use edges::Edge;
 use edges::{FIRST_NUMBER, PageSplit, SidePages};
-pub use pinned::is_pinned;
+pub use pinned::{is_pinned, is_pinned_at_ends};
 
 /// Where peers read a registered buffer.
 #[derive(Clone, Debug)]

@@ -21,7 +21,7 @@ use crate::exec::reach::{Base, Copied, PeerBuffers, Pushed, ShowCopy};
 use crate::proxy::service::{self, Address, Published};
 use crate::transport::cma::Mark;
 use crate::transport::memory::{self, Mapping};
-use crate::transport::registered::Edge;
+use crate::transport::registered::{Edge, is_pinned_at_ends};
 use crate::transport::segment::{Key, Nonce};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -186,7 +186,10 @@ impl Direct {
             place.number = NO_BUFFER;
         } else if let Some(found) = memory::find(address, bytes) {
             (place.number, place.offset) = (found.number, found.offset as u64);
-            place.may_be_written = u64::from(found.may_be_written);
+            // A device that reaches the memory would not see the pages that take its place after a
+            // stop: nobody else writes into it.
+            let may_be_written = found.may_be_written && !is_pinned_at_ends(address.addr(), bytes);
+            place.may_be_written = u64::from(may_be_written);
             place.window = found.window as u64;
             if !self.published.contains_key(&found.number) {
                 let key = self.key(self.me, found.number);

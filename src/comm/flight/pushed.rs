@@ -1,9 +1,9 @@
 //! The bytes of receive buffers into which peers write.
 //!
-//! **Problem.** When a communicator stops, the owner of a buffer puts private pages, filled with
-//! zeros, in the place of those into which a peer may still be writing
-//! ([`crate::transport::memory::take_back`]). So whatever else lies in such a page is lost: other
-//! data of the program, or the owner's own block, which is its input where the call is in place.
+//! **Problem.** When a communicator stops, the owner of a buffer puts private pages, with the same
+//! content, in the place of those into which a peer may still be writing
+//! ([`crate::transport::memory::take_back`]). So nobody else may use such a page meanwhile: not
+//! other threads of the program, which keep data of their own there, nor a device.
 //!
 //! **Idea.** Peers write whole pages only, in which nothing lies but blocks of others; what is
 //! before and behind them is pulled. A block is written at the same places into all buffers, so

@@ -30,6 +30,15 @@ pub fn is_pinned(start: usize, bytes: usize) -> bool {
     cuda::Driver::is_open() && refuse_those(&[range], page, cuda::is_pinned).is_err()
 }
 
+/// Whether the first or the last page of this memory is pinned for a device, which is quick to ask.
+pub fn is_pinned_at_ends(start: usize, bytes: usize) -> bool {
+    bytes > 0 && cuda::Driver::is_open() && an_end_is((start, bytes), cuda::is_pinned)
+}
+
+fn an_end_is((start, bytes): (usize, usize), is_pinned: impl Fn(usize) -> bool) -> bool {
+    is_pinned(start) || is_pinned(start + bytes - 1)
+}
+
 fn refuse_those(
     parts: &[Range<usize>],
     page: usize,
@@ -52,6 +61,20 @@ fn refuse_those(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_buffer_that_is_pinned_is_known_by_its_ends() {
+        let pinned = |at: usize| (1000..2000).contains(&at);
+        for (start, bytes, is_known) in [
+            (1000, 1000, true),
+            (500, 501, true),
+            (1999, 9, true),
+            (500, 500, false),
+            (2000, 1, false),
+        ] {
+            assert_eq!(an_end_is((start, bytes), pinned), is_known, "{start}");
+        }
+    }
 
     #[test]
     fn a_buffer_with_a_pinned_page_is_refused() {
