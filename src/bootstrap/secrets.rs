@@ -111,9 +111,10 @@ impl Secrets {
         if self.is_weak() && !WARNED.swap(true, Ordering::Relaxed) {
             (settings.warn)(
                 "kolo: the ranks of this job share no secret, so every user who can reach this \
-                 node could join it; start it under PMIx (`srun --mpi=pmix`), run munge on the \
-                 nodes, or name in KOLO_SECRET_FILE a file of random bytes that only this user \
-                 can read (docs/launch.md)",
+                 node could join it, pretend to be rank 0, and read and change data between \
+                 nodes; only memory of a node is kept from others; start it under PMIx \
+                 (`srun --mpi=pmix`), run munge on the nodes, or name in KOLO_SECRET_FILE a file \
+                 of random bytes that only this user can read (docs/launch.md)",
             );
         }
     }
