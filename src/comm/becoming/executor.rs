@@ -32,8 +32,7 @@ pub(in crate::comm) fn exec(
         tuning::over_sockets(&mut inputs);
     }
     let (settings, node, rank) = (party.settings, party.node, party.bootstrap.rank());
-    let nranks = inputs.nranks;
-    let layout = *node.layout();
+    let (nranks, layout) = (inputs.nranks, *node.layout());
     let wiring = (rank.index(), nranks as usize, layout.channels);
     let me = &party.places[rank.index()];
     let here = party.places.iter().filter(|it| it.shares_process(me));

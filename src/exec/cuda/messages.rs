@@ -12,7 +12,6 @@
 //! Each message has an address of its own, where a launch has one for the input and one for the
 //! output: these are 0 here, elements are bytes, and windows begin at the address itself.
 
-use super::passing::MessageEnd;
 use crate::plan::{
     Algorithm, Collective, Direction, Emitter, Geometry, Layout, Link, Plan, Shape, Window, window,
 };
@@ -45,6 +44,9 @@ pub(super) struct Wave {
 
 /// What a wave's plan follows from: the peer, the way and the channels of each message.
 pub(super) type WaveKey = Vec<(u32, Direction, u16)>;
+
+/// A connection of messages: the other rank, which way it goes, and its channel.
+pub(super) type MessageEnd = (u32, Direction, u16);
 
 /// Messages of this rank to itself, as pairs of what is read and what is written.
 pub(super) type Own = Vec<(DeviceMessage, DeviceMessage)>;

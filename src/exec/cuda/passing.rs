@@ -10,13 +10,10 @@
 //! than its count allows waits for ever. Who replays a graph does not tell the host: a connection
 //! that a graph passes is left out.
 
-use super::messages::WaveKey;
+use super::messages::{MessageEnd, WaveKey};
 use crate::plan::{Direction, Window};
 use crate::wire::gpu::SLOTS;
 use std::collections::BTreeMap;
-
-/// A connection of messages: the other rank, which way it goes, and its channel.
-pub(super) type MessageEnd = (u32, Direction, u16);
 
 /// What has been passed over the connections of messages.
 #[derive(Default)]
