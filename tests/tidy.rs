@@ -31,6 +31,8 @@ mod openings;
 mod page;
 #[path = "tidy/records.rs"]
 mod records;
+#[path = "tidy/rests.rs"]
+mod rests;
 #[path = "tidy/size.rs"]
 mod size;
 #[path = "skip/mod.rs"]
@@ -189,6 +191,11 @@ fn loom_is_chosen_in_one_file() {
 #[test]
 fn the_clock_is_read_in_one_file() {
     hold(|source| confined::faults(source, &confined::CLOCK));
+}
+
+#[test]
+fn every_rest_of_the_library_gives_turns() {
+    hold(rests::faults);
 }
 
 #[test]

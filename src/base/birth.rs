@@ -261,7 +261,7 @@ impl Birth {
     /// Sleeps until the bell rings, a signal comes, or `limit` is over.
     fn sleep(&self, limit: Option<Duration>) {
         let Some(bell) = self.bell() else {
-            std::thread::sleep(limit.unwrap_or(LOOK));
+            super::turns::sleep(limit.unwrap_or(LOOK));
             return;
         };
         let mut entry = libc::pollfd {

@@ -9,7 +9,8 @@
 //! - What is said: [`error`], [`shortage`], [`mod@caught`] (a panic as an error).
 //! - Names and numbers: [`mod@collective`], [`exchange`] (which messages a
 //!   collective is), [`ids`], [`checked`] arithmetic, [`mod@hash`].
-//! - Time and memory order: [`clock`], [`sync`] (atomics of the standard library, or loom's).
+//! - Time and memory order: [`clock`], [`turns`] (rests beside MPI), [`sync`] (atomics of the
+//!   standard library, or loom's).
 //! - Files and interfaces that a user names: [`input_file`], [`interfaces`]; devices: [`pci_bus`].
 //! - Folders where others may plant something: [`folder`].
 //! - What ranks tell each other at first: [`record`].
@@ -59,6 +60,7 @@ pub mod signal_bell;
 pub mod skip;
 pub mod starts;
 pub mod sync;
+pub mod turns;
 
 pub use caught::caught;
 pub use collective::{Collective, InPlace, Share};

@@ -5,6 +5,7 @@
 //! the program does not know, and a sum that overflows must not kill it there.
 
 use super::float_env::FloatEnv;
+use super::turns;
 use std::io;
 use std::thread::{Builder, JoinHandle};
 
@@ -27,6 +28,7 @@ pub fn start<T: Send + 'static>(
     };
     let started = builder.spawn(move || {
         FloatEnv::stop_traps();
+        turns::none_here();
         body()
     });
     // SAFETY: `before` is the mask that this thread had.

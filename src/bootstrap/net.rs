@@ -4,6 +4,7 @@ use super::settings::Family;
 use super::stream::{Listener, Stream};
 use crate::base::clock::{LOOK, Moment, now};
 use crate::base::descriptors::lifted;
+use crate::base::turns;
 use crate::base::{Error, Result};
 use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
 use std::io;
@@ -145,9 +146,11 @@ pub fn watch(socket: &impl AsRawFd, write: bool) -> libc::pollfd {
 }
 
 /// Sleeps until something happens or `limit` has passed (`None`: for ever). A signal, and the next
-/// look at the clock, end it early without an event.
+/// look at the clock, end it early without an event; so does the next turn of MPI.
 pub fn poll(set: &mut [libc::pollfd], limit: Option<Duration>) -> io::Result<()> {
-    let limit = limit.map(|limit| limit.min(LOOK));
+    let rest = turns::rest();
+    let until_turn = (rest < Duration::MAX).then_some(rest);
+    let limit = sooner(limit.map(|limit| limit.min(LOOK)), until_turn);
     let milliseconds = match limit {
         // Rounded up, or the last part of a millisecond would be spent spinning.
         Some(limit) => i32::try_from(limit.as_micros().div_ceil(1000)).unwrap_or(i32::MAX),

@@ -19,6 +19,7 @@ use super::tcp_root::Root;
 use crate::base::clock::now;
 use crate::base::door::{Door, Entry, Keeper, Limits, Verdict};
 use crate::base::proof::{self, ID_BYTES, Key};
+use crate::base::turns;
 use crate::base::{Error, Result, descriptors, own_thread};
 use std::collections::BTreeMap;
 use std::io;
@@ -374,7 +375,7 @@ impl Shared {
             }
             if net::poll(&mut set, limit).is_err() {
                 // Only a lack of memory makes poll fail here; it may pass.
-                std::thread::sleep(REST);
+                turns::sleep(REST);
                 continue;
             }
             if set[0].revents != 0 {

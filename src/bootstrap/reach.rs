@@ -12,6 +12,7 @@
 use crate::base::descriptors::lifted;
 use crate::base::interfaces::Interface;
 use crate::base::quiet;
+use crate::base::turns;
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Socket, Type};
 use std::io::{self, ErrorKind, Read};
@@ -106,7 +107,7 @@ fn serve(listener: &TcpListener, limit: Duration, is_wanted: &dyn Fn() -> bool) 
     while is_wanted() {
         let accepted = listener.accept().and_then(|(stream, _)| lifted(stream));
         let Ok(stream) = accepted else {
-            thread::sleep(REST);
+            turns::sleep(REST);
             continue;
         };
         served += 1;

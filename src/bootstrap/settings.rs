@@ -4,6 +4,7 @@ use super::net;
 use crate::base::birth::Birth;
 pub use crate::base::interfaces::Family;
 use crate::base::interfaces::{self, Interface};
+use crate::base::turns;
 use crate::base::{Error, Result};
 use crate::config::{Settings, SocketFamily};
 use std::fmt;
@@ -98,7 +99,7 @@ impl NetSettings {
         match &self.birth {
             Some(birth) => birth.rest(time),
             None => {
-                std::thread::sleep(time);
+                turns::sleep(time);
                 Ok(())
             }
         }

@@ -1,6 +1,7 @@
 //! Making, asking and ending a communicator.
 
 use super::becoming::{init, joining, split};
+use super::flight::turn;
 use super::{CommConfig, CommDevice, Communicator, IdleHook, logging};
 use crate::base::starts::{self, Start};
 use crate::base::{Code, Error, Rank, Result};
@@ -83,6 +84,9 @@ impl Communicator {
         config: &CommConfig,
         idle: Option<IdleHook>,
     ) -> Result<Communicator> {
+        if let Some(idle) = &idle {
+            turn::offer(idle);
+        }
         let means = init::Means { idle, net: None };
         joining::over(&*bootstrap, config, means)
     }

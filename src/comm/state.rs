@@ -111,8 +111,6 @@ pub(super) struct Inner {
     pub seen: CallsSeen,
     /// Where this rank is, for who asks by a signal.
     pub whereabouts: Option<Whereabouts>,
-    /// Lets the program's MPI make progress: see [`crate::comm::flight::turn`].
-    pub idle: Option<crate::comm::flight::turn::IdleHook>,
     pub exec: OwnerLock<Exec>,
     /// How far it has come to its end, and why.
     pub ending: Ending,
@@ -134,6 +132,9 @@ pub(super) struct Inner {
     pub kin: Option<crate::comm::becoming::heritage::Kin>,
     /// Where news of deaths goes; the communicator that hears of them first does not keep it.
     pub _deaths: Arc<crate::comm::failing::deaths::Deaths>,
+    /// Lets the program's MPI make progress: see [`crate::comm::flight::turn`]. The last that is
+    /// dropped, as the end of the others may take its time.
+    pub idle: Option<crate::comm::flight::turn::IdleHook>,
 }
 
 impl Inner {

@@ -23,6 +23,7 @@ pub(super) use message::fuzz;
 pub use post::Post;
 
 use crate::base::clock::{self, Moment};
+use crate::base::turns;
 use crate::base::{Error, Rank, Result};
 use crate::proxy::attended::Attended;
 use crate::proxy::death;
@@ -189,7 +190,7 @@ impl Lookout {
         let is_over = |rank: &Rank| self.has_left(rank.0) || self.has_ended(rank.0);
         let start = clock::now();
         while state().is_some() && !self.crew.mates.iter().all(is_over) && !start.past(limit) {
-            std::thread::sleep(END_PAUSE);
+            turns::sleep(END_PAUSE);
         }
         if let Some(mut state) = state() {
             self.last_news(&mut state);

@@ -3,6 +3,7 @@
 use crate::base::birth::{self, Birth};
 use crate::base::clock::{self, Moment};
 use crate::base::shortage::no_descriptor;
+use crate::base::turns;
 use crate::bootstrap::Bootstrap;
 use std::io;
 use std::sync::{Mutex, MutexGuard};
@@ -76,13 +77,15 @@ impl<'a> Late<'a> {
         }
     }
 
-    /// How long to sleep until there is something to say.
+    /// How long to sleep until there is something to say, or MPI is due, which has its turn here:
+    /// not under a lock.
     pub fn rest(&self) -> Duration {
         let left = |limit: Duration| self.since.left(limit).min(clock::LOOK);
         let most = match self.until.birth {
             Some(birth) if birth.bell().is_some() => birth::LOOK,
             _ => LATE,
         };
+        let most = most.min(turns::rest_in_milliseconds());
         self.until.limit.map_or(most, |limit| left(limit).min(most))
     }
 
@@ -140,7 +143,7 @@ pub(super) fn persist<T>(
         match attempt(late) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 late.check()?;
-                std::thread::sleep(TRY_PAUSE);
+                turns::sleep(TRY_PAUSE);
             }
             Err(error) if error.kind() == io::ErrorKind::QuotaExceeded => {
                 if no_room_since
@@ -150,7 +153,7 @@ pub(super) fn persist<T>(
                     return Err(error);
                 }
                 late.check()?;
-                std::thread::sleep(NO_ROOM_PAUSE);
+                turns::sleep(NO_ROOM_PAUSE);
             }
             Err(error)
                 if matches!(
@@ -162,7 +165,7 @@ pub(super) fn persist<T>(
                 if closed_count == TRY_COUNT {
                     return Err(io::ErrorKind::ConnectionReset.into());
                 }
-                std::thread::sleep(TRY_PAUSE * (1 << closed_count));
+                turns::sleep(TRY_PAUSE * (1 << closed_count));
             }
             other => return other,
         }

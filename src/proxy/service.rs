@@ -40,6 +40,7 @@ use super::socket::{self, Received};
 pub use super::state::{Alarm, EndStep, Maker, OnAlarm, OnDeath, OnEnd, Peer, ProxyRank, Staying};
 use super::state::{Answer, Death, Offer, STRANGER_LIMIT, State};
 use crate::base::clock::{self, Moment};
+use crate::base::turns;
 use crate::base::{Rank, Result, caught, descriptors, own_thread, starts};
 use crate::transport::fork::{self, Fd};
 use crate::transport::segment::{Key, Nonce};
@@ -285,7 +286,7 @@ impl Service {
                 unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, limit) };
             if ready < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
                 // The kernel has no memory at the moment: rest instead of spinning.
-                std::thread::sleep(ACCEPT_PAUSE);
+                turns::sleep(ACCEPT_PAUSE);
             }
             if ready >= 0 {
                 let all = ready == 0 || entries[0].revents != 0;
@@ -441,6 +442,9 @@ impl Watch {
             let operation = state.hello(nonce, self.rank, service.pid, peer)?;
             service.wake();
             loop {
+                drop(state);
+                let rest = late.rest();
+                state = service.lock();
                 match state.answer(operation) {
                     Some(Answer::Welcome) => return Ok(()),
                     Some(Answer::NoRoom(limit)) => {
@@ -453,7 +457,7 @@ impl Watch {
                     }
                     None => {}
                 }
-                let waited = service.answers.wait_timeout(state, late.rest());
+                let waited = service.answers.wait_timeout(state, rest);
                 state = waited.unwrap_or_else(PoisonError::into_inner).0;
                 if let Err(error) = late.check() {
                     state.forget(operation);

@@ -17,6 +17,7 @@ mod group;
 
 use super::fork::Fd;
 use crate::base::clock::now;
+use crate::base::turns;
 use crate::base::{Code, Error, Result};
 use std::os::fd::AsRawFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -165,7 +166,7 @@ impl Turn<'_> {
         let _thread = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let start = now();
         while !lock(file, libc::F_WRLCK) && is_held_elsewhere() && !start.past(limit) {
-            std::thread::sleep(TURN_PAUSE);
+            turns::sleep(TURN_PAUSE);
         }
         Turn { file, _thread }
     }

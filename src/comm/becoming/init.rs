@@ -26,7 +26,7 @@ use crate::base::starts::{self, Start};
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::Bootstrap;
 use crate::comm::failing::deaths::Deaths;
-use crate::comm::flight::turn::IdleHook;
+use crate::comm::flight::turn::{self, IdleHook};
 use crate::comm::logging::{self, Acting};
 use crate::comm::owned::Exec;
 use crate::comm::{CommConfig, Communicator};
@@ -326,7 +326,7 @@ pub(in crate::comm) fn with_settings(
         network,
         deaths,
         kin,
-        idle: means.idle,
+        idle: means.idle.or_else(turn::known),
         name: config.name.clone(),
     };
     let communicator = put_together(&party, made);

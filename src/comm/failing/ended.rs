@@ -15,6 +15,7 @@
 use super::fault;
 use super::stood::Stood;
 use crate::base::clock;
+use crate::base::turns;
 use crate::base::{Error, Rank, Result};
 use crate::comm::calling::call::Call;
 use crate::comm::owned::Exec;
@@ -93,7 +94,7 @@ impl Inner {
             if start.past(PARTING) {
                 return false;
             }
-            std::thread::sleep(PAUSE);
+            turns::sleep(PAUSE);
         }
         // Others count on this process for what they send.
         !network.sends_for_others()
@@ -199,5 +200,72 @@ impl Inner {
         missing.map_or(Ok(()), |rank| {
             Err(needed(self, call.collective.name(), rank as usize))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::base::{Result, clock};
+    use crate::bootstrap::ThreadsBootstrap;
+    use crate::comm::{Call, Collective, CommConfig, Communicator, RedOp, Stream};
+    use crate::dtype::DataType;
+    use std::time::Duration;
+
+    /// Two ranks, each on a node of its own.
+    fn apart() -> Vec<Communicator> {
+        let members = ThreadsBootstrap::group(2).into_iter().enumerate();
+        std::thread::scope(|scope| {
+            let join = |(rank, member): (usize, ThreadsBootstrap)| {
+                scope.spawn(move || {
+                    let words = [
+                        ("hostid", format!("node{rank}")),
+                        ("socket_ifname", "=lo".into()),
+                    ];
+                    let overrides = words.map(|(name, value)| (name.to_string(), value));
+                    let config = CommConfig {
+                        overrides: overrides.to_vec(),
+                        ..CommConfig::default()
+                    };
+                    Communicator::init_bootstrap(Box::new(member), &config)
+                })
+            };
+            let joining: Vec<_> = members.map(join).collect();
+            let joined = joining.into_iter().map(|it| it.join().expect("no panic"));
+            joined.collect::<Result<_>>().expect("communicators")
+        })
+    }
+
+    /// Nothing but the news comes: no connection ends, and nobody waits in a call.
+    #[test]
+    fn whoever_only_asks_hears_of_an_end_elsewhere() {
+        let comms = apart();
+        let mut byte = [0_u8];
+        let call = Call {
+            collective: Collective::Recv,
+            send: std::ptr::null(),
+            recv: byte.as_mut_ptr(),
+            count: 1,
+            dtype: DataType::Uint8,
+            op: RedOp::SUM,
+            peer: 1,
+        };
+        let stream = Stream::for_one_call().unwrap();
+        // SAFETY: the byte stays until the call has ended.
+        unsafe { comms[0].enqueue(&call, Some(&stream)) }.unwrap();
+        assert_eq!(stream.query(), Ok(false));
+        // As the lookout of this node writes it down.
+        comms[0].inner.node.board(1).end();
+        let start = clock::now();
+        let error = loop {
+            match stream.query() {
+                Ok(is_over) => assert!(!is_over && !start.past(Duration::from_secs(20))),
+                Err(error) => break error.to_string(),
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        assert!(
+            error.contains("rank 1 on ") && error.contains("has ended"),
+            "{error}"
+        );
     }
 }

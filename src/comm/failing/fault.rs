@@ -1,6 +1,7 @@
 //! Saying what went wrong between ranks: who called something else, who is late.
 
 use crate::base::clock;
+use crate::base::turns;
 use crate::base::{Code, Error, Rank, Result};
 use crate::comm::calling::call::{Collective, describe};
 use crate::comm::owned::Exec;
@@ -118,7 +119,7 @@ fn compare_with(inner: &Inner, call: u64, peer: usize) -> Result<()> {
             return Ok(());
         }
         inner.alarm(Alarm::Ask);
-        std::thread::sleep(NEWS / 50);
+        turns::sleep(NEWS / 50);
     }
 }
 
@@ -284,7 +285,7 @@ pub(in crate::comm) fn news(node: &NodeMemory, peer: Option<Rank>, ask: impl Fn(
             asked += 1;
             ask();
         }
-        std::thread::sleep(NEWS / 500);
+        turns::sleep(NEWS / 500);
     }
     News::None
 }

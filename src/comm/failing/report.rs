@@ -8,6 +8,7 @@ use super::fault;
 use super::whereabouts::{Under, Wait, Whereabouts, lock};
 use crate::base::birth::Birth;
 use crate::base::last_words::{self, Kept};
+use crate::base::turns;
 use crate::base::{Rank, Result, caught};
 use crate::comm::calling::call::describe;
 use crate::comm::logging::Acting;
@@ -144,7 +145,7 @@ fn tell_all(signal: i32, ranks: &[Arc<Inner>]) -> Result<()> {
     }
     let has_peers = ranks.iter().any(|inner| inner.nranks > 1);
     if has_peers {
-        std::thread::sleep(STAYS);
+        turns::sleep(STAYS);
     }
     Ok(())
 }

@@ -14,4 +14,6 @@ mod pushed;
 pub(in crate::comm) mod relief;
 pub(in crate::comm) mod stream;
 pub(in crate::comm) mod turn;
+#[cfg(test)]
+mod turn_tests;
 pub(in crate::comm) mod wait;

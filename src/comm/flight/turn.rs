@@ -12,7 +12,8 @@
 //! a time takes a turn, so that threads do not wait for each other inside MPI.
 
 use crate::base::clock::{self, Moment};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use crate::base::turns;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::Duration;
 
 /// Lets the MPI of the program make progress; called by threads of the program that wait inside
@@ -135,6 +136,33 @@ fn turn(hook: &IdleHook, interval: Duration) -> bool {
         pace.took(from, clock::now());
     }
     had
+}
+
+/// The hooks of communicators, and of those that are being made.
+static HOOKS: Mutex<Vec<Weak<dyn Fn() -> bool + Send + Sync>>> = Mutex::new(Vec::new());
+
+/// While somebody keeps `hook`, rests of any call of the program give turns by it
+/// ([`crate::base::turns`]).
+pub(in crate::comm) fn offer(hook: &IdleHook) {
+    let mut hooks = HOOKS.lock().unwrap_or_else(PoisonError::into_inner);
+    hooks.retain(|known| known.strong_count() > 0);
+    hooks.push(Arc::downgrade(hook));
+    drop(hooks);
+    turns::offer(of_any);
+}
+
+/// The hook of any communicator: the MPI of a process is one.
+pub(in crate::comm) fn known() -> Option<IdleHook> {
+    let hooks = HOOKS.lock().unwrap_or_else(PoisonError::into_inner);
+    hooks.iter().find_map(Weak::upgrade)
+}
+
+/// A turn of one who rests, by whichever hook there is.
+fn of_any() -> Duration {
+    match known() {
+        Some(hook) if waiting(&hook) => rest().unwrap_or(Duration::ZERO),
+        _ => Duration::MAX,
+    }
 }
 
 /// Gives MPI a turn if one is due, from a thread that only waits. False: this thread may not.

@@ -11,6 +11,7 @@ use super::messages::{self, DeviceMessage, WaveKey};
 use super::passing::Passing;
 use super::staged;
 use super::starting::{CudaSetup, DeviceWork, Starter};
+use crate::base::turns;
 use crate::base::{Error, Result};
 use crate::cuda::{self, PointerKind, StreamId};
 use crate::exec::combine::Combine;
@@ -399,7 +400,7 @@ impl Drop for CudaEngine {
         for _ in 0..LAST_LOOKS {
             match self.starter.underway.look() {
                 Ok(true) => return,
-                Ok(false) => std::thread::sleep(std::time::Duration::from_millis(1)),
+                Ok(false) => turns::sleep(std::time::Duration::from_millis(1)),
                 // The device has failed: nothing runs any more.
                 Err(_) => return,
             }

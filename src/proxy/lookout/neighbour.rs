@@ -2,6 +2,7 @@
 
 use super::message::{MOST_BYTES, Message, News, token};
 use crate::base::clock::{self, Moment};
+use crate::base::turns;
 use crate::base::{Error, Rank, Result};
 use crate::transport::net::{Connecting, Listener, Receive, RecvComm, Request, SendComm};
 use std::collections::VecDeque;
@@ -340,7 +341,7 @@ pub(super) fn part(
         if !waits || start.past(limit) {
             return !waits;
         }
-        std::thread::sleep(BYE_PAUSE);
+        turns::sleep(BYE_PAUSE);
     }
 }
 

@@ -3,6 +3,7 @@
 use super::link::{RecvLink, SendLink};
 use super::meet::Outgoing;
 use crate::base::clock::{self, Moment};
+use crate::base::turns;
 use crate::proxy::patience::END_LATE;
 use std::time::Duration;
 
@@ -61,7 +62,7 @@ impl Closing {
     /// long as its node answers.
     pub fn settle(&mut self) {
         while !self.is_settled() {
-            std::thread::sleep(SETTLE_PAUSE);
+            turns::sleep(SETTLE_PAUSE);
         }
     }
 }

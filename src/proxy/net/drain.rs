@@ -3,6 +3,7 @@
 use super::links::Links;
 use super::meet::Outgoing;
 use crate::base::clock;
+use crate::base::turns;
 use std::time::Duration;
 
 /// Between two looks whether what was sent has arrived.
@@ -26,7 +27,7 @@ impl Links {
                 return;
             }
             drop(state);
-            std::thread::sleep(DRAIN_PAUSE);
+            turns::sleep(DRAIN_PAUSE);
         }
     }
 }

@@ -4,6 +4,7 @@
 use super::super::patience::{BYE_LIMIT, END_LATE, lock_at_exit};
 use super::super::stopped::{STOPPED_LIMIT, Stopped};
 use super::{EndStep, SERVICE, Service, Staying, Watch};
+use crate::base::turns;
 use crate::base::{Rank, caught, clock};
 use crate::transport::segment::Nonce;
 use std::sync::{Arc, Once};
@@ -43,6 +44,7 @@ extern "C" fn on_exit(status: libc::c_int, _: *mut libc::c_void) {
     if let Some(service) = SERVICE.get()
         && service.pid == std::process::id()
     {
+        turns::none_here();
         if status == 0 {
             service.end();
         }
@@ -101,7 +103,7 @@ impl Service {
             }
             waited = true;
             parting.iter().for_each(|keeper| keeper.go_on());
-            std::thread::sleep(PART_PAUSE);
+            turns::sleep(PART_PAUSE);
         }
         if waited {
             self.await_turn();
@@ -150,7 +152,7 @@ impl Service {
                      (setting pxn): let them call koloCommDestroy, too, or end",
                 );
             }
-            std::thread::sleep(EXIT_PAUSE);
+            turns::sleep(EXIT_PAUSE);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::super::state::Death;
 use super::Service;
+use crate::base::turns;
 use crate::base::{Error, caught};
 use std::time::Duration;
 
@@ -40,6 +41,6 @@ impl Service {
         }
         self.answers.notify_all();
         // What panics each time must not make this thread spin.
-        std::thread::sleep(FAULT_PAUSE);
+        turns::sleep(FAULT_PAUSE);
     }
 }

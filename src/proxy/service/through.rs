@@ -5,7 +5,7 @@ use super::super::patience::END_LATE;
 use super::super::state::{ProxyRank, Start};
 use super::super::stopped::{STOPPED_LIMIT, Stopped};
 use super::{Service, Watch, exit};
-use crate::base::{Rank, clock};
+use crate::base::{Rank, clock, turns};
 use crate::transport::segment::Nonce;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -121,6 +121,9 @@ impl Elsewhere {
         let mut stopped = Stopped::new(limit);
         let mut state = service.lock();
         while state.answer(operation).is_none() {
+            drop(state);
+            let rest = turns::rest_in_milliseconds();
+            state = service.lock();
             let process = state.process_of(self.caller.nonce, self.to);
             if stopped.for_too_long(&[process]) {
                 state.forget(operation);
@@ -134,7 +137,7 @@ impl Elsewhere {
                 );
                 return;
             }
-            let waited = service.answers.wait_timeout(state, ANSWER_LIMIT);
+            let waited = service.answers.wait_timeout(state, ANSWER_LIMIT.min(rest));
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
             if !warned && start.past(END_LATE) {
                 warned = true;

@@ -2,6 +2,7 @@
 //! kolo's own thread, because a call on a stream returns at once.
 
 use crate::base::clock;
+use crate::base::turns;
 use crate::base::{Code, Error, Result};
 use crate::comm::becoming::net::Network;
 use crate::config::{Progress, Settings};
@@ -80,7 +81,7 @@ impl StageCarrier {
         // A driver tells of the end of a graph on a thread of its own, some time after it.
         let since = clock::now();
         while calls() > 0 && !since.past(GRAPH_LIMIT) {
-            std::thread::sleep(Duration::from_millis(1));
+            turns::sleep(Duration::from_millis(1));
         }
         match calls() {
             0 => Ok(()),

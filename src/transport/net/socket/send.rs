@@ -15,6 +15,7 @@ use super::message::{Credit, Message, Piece, Tail};
 use super::options::{MAX_POSTED, SocketOptions};
 use super::stream::{Pulse, Stream};
 use crate::base::clock::now;
+use crate::base::turns;
 use crate::base::{Error, Result};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -267,7 +268,7 @@ impl SocketSender {
         self.finish();
         let start = now();
         while !self.is_settled() && !start.past(CLOSE_LIMIT) {
-            std::thread::sleep(CLOSE_PAUSE);
+            turns::sleep(CLOSE_PAUSE);
         }
     }
 }
