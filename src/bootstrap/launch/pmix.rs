@@ -10,7 +10,7 @@
 use super::exchange::{Exchange, too_late};
 use super::variables::{Get, of_process};
 use crate::base::clock::{LOOK, now};
-use crate::base::{Code, Error, Result, own_thread};
+use crate::base::{Code, Error, Result, own_thread, turns};
 use crate::bootstrap::settings::NetSettings;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
@@ -176,15 +176,7 @@ struct Client {
 impl Client {
     fn start() -> Result<Client> {
         let functions = functions()?;
-        let mut me = Proc {
-            nspace: [0; 256],
-            rank: 0,
-        };
-        // SAFETY: there is room for the answer; no attributes are given.
-        let status = unsafe { (functions.init)(&mut me, std::ptr::null(), 0) };
-        if status != SUCCESS {
-            return Err(failed(functions, "PMIx_Init", status));
-        }
+        let me = greet(functions, ANSWER_LIMIT)?;
         let mut client = Client {
             functions,
             me,
@@ -225,17 +217,7 @@ impl Client {
         let found = within("kolo get", limit, move || {
             get(functions, &whose, &key, read)
         })?;
-        found.unwrap_or_else(|| {
-            Err(Error::new(
-                Code::Timeout,
-                format!(
-                    "the PMIx library has not answered PMIx_Get for {} s",
-                    limit.as_secs()
-                ),
-                "look for messages of the launcher; without PMIx, set KOLO_RANK, KOLO_NRANKS and \
-                 KOLO_COMM_ID",
-            ))
-        })
+        found.unwrap_or_else(|| Err(silent("PMIx_Get", limit)))
     }
 
     fn put(&self, key: &CStr, bytes: &[u8]) -> Result<()> {
@@ -264,6 +246,36 @@ impl Client {
     }
 }
 
+/// Greets the server, which says who this process is; an error where it has not answered within
+/// `limit`.
+fn greet(functions: &'static Functions, limit: Duration) -> Result<Proc> {
+    let greeted = within("kolo greet", limit, move || {
+        let mut me = Proc {
+            nspace: [0; 256],
+            rank: 0,
+        };
+        // SAFETY: there is room for the answer; no attributes are given.
+        match unsafe { (functions.init)(&mut me, std::ptr::null(), 0) } {
+            SUCCESS => Ok(me),
+            status => Err(failed(functions, "PMIx_Init", status)),
+        }
+    })?;
+    greeted.unwrap_or_else(|| Err(silent("PMIx_Init", limit)))
+}
+
+/// The library has not come back from `call` within `limit`.
+fn silent(call: &str, limit: Duration) -> Error {
+    Error::new(
+        Code::Timeout,
+        format!(
+            "the PMIx library has not answered {call} for {} s",
+            limit.as_secs()
+        ),
+        "look for messages of the launcher; without PMIx, set KOLO_RANK, KOLO_NRANKS and \
+         KOLO_COMM_ID",
+    )
+}
+
 /// Does what may take long on a thread of its own. `None` when the limit has passed: the library
 /// then goes on there, and nobody joins it.
 fn within<T: Send + 'static>(
@@ -281,7 +293,7 @@ fn within<T: Send + 'static>(
     let start = now();
     loop {
         let left = start.left(limit);
-        match hear.recv_timeout(left.min(LOOK)) {
+        match hear.recv_timeout(left.min(LOOK).min(turns::rest_in_milliseconds())) {
             Ok(result) => return Ok(Some(result)),
             Err(mpsc::RecvTimeoutError::Timeout) if !left.is_zero() => {}
             Err(_) => return Ok(None),
@@ -401,82 +413,5 @@ fn failed(functions: &Functions, call: &str, status: c_int) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::variables::fixed;
-    use super::*;
-
-    #[test]
-    fn a_server_is_known_by_its_variables() {
-        let both = [("PMIX_NAMESPACE", "job"), ("PMIX_RANK", "0")];
-        assert!(is_offered(&fixed(&both)));
-        assert!(!is_offered(&fixed(&both[..1])) && !is_offered(&fixed(&[])));
-    }
-
-    #[test]
-    fn a_missing_library_is_an_error_and_no_crash() {
-        let error = load("libno_such_pmix.so.2".as_ref()).err().unwrap();
-        assert!(error.to_string().contains("libno_such_pmix"), "{error}");
-        // A library that is none of PMIx.
-        assert!(load("libm.so.6".as_ref()).is_err());
-    }
-
-    unsafe extern "C" fn greets(_: *mut Proc, _: *const Info, _: usize) -> c_int {
-        SUCCESS
-    }
-    unsafe extern "C" fn ends(_: *const Info, _: usize) -> c_int {
-        SUCCESS
-    }
-    unsafe extern "C" fn takes(_: u8, _: *const c_char, _: *const Value) -> c_int {
-        SUCCESS
-    }
-    unsafe extern "C" fn commits() -> c_int {
-        SUCCESS
-    }
-    unsafe extern "C" fn meets(_: *const Proc, _: usize, _: *const Info, _: usize) -> c_int {
-        SUCCESS
-    }
-    unsafe extern "C" fn hangs(
-        _: *const Proc,
-        _: *const c_char,
-        _: *const Info,
-        _: usize,
-        _: *mut *mut Value,
-    ) -> c_int {
-        loop {
-            std::thread::park();
-        }
-    }
-    unsafe extern "C" fn words(_: c_int) -> *const c_char {
-        c"words".as_ptr()
-    }
-
-    /// A library whose answer never comes.
-    #[test]
-    fn an_answer_that_does_not_come_is_waited_for_within_a_limit() {
-        static SILENT: Functions = Functions {
-            init: greets,
-            finalize: ends,
-            put: takes,
-            commit: commits,
-            fence: meets,
-            get: hangs,
-            text: words,
-        };
-        let me = Proc {
-            nspace: [0; 256],
-            rank: 0,
-        };
-        let client = Client {
-            functions: &SILENT,
-            me,
-            nranks: 2,
-            process: 0,
-        };
-        let limit = Duration::from_millis(30);
-        let error = client.get(1, JOB_SIZE, limit, |value| Some(value.kind));
-        let error = error.unwrap_err();
-        assert_eq!(error.code, Code::Timeout, "{error}");
-        assert!(error.what.contains("PMIx_Get"), "{error}");
-        assert!(client.fence_within(Duration::from_secs(60)).unwrap());
-    }
-}
+#[path = "pmix_tests.rs"]
+mod tests;
