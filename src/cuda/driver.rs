@@ -57,7 +57,7 @@ impl Driver {
     /// has used a device. Opens nothing.
     pub fn is_open() -> bool {
         const RTLD_NOLOAD: c_int = 4;
-        // SAFETY: it counts a library that is loaded once more, and gives the count back.
+        // SAFETY: loads nothing and runs nothing: one that is there is counted, and let go.
         unsafe { Library::open(Some(library()), RTLD_NOW | RTLD_NOLOAD) }.is_ok()
     }
 

@@ -266,7 +266,7 @@ fn settle_piece(
 
 /// Gives pages of the program the rights that they had before.
 fn protect(pages: &Range<usize>, rights: libc::c_int) {
-    // SAFETY: the content stays, and who may touch it.
+    // SAFETY: the pages stay where they are, with their content; only who may touch them changes.
     unsafe { libc::syscall(libc::SYS_mprotect, pages.start, pages.len(), rights) };
 }
 
