@@ -14,6 +14,7 @@
 //! - Files and interfaces that a user names: [`input_file`], [`interfaces`]; devices: [`pci_bus`].
 //! - Folders where others may plant something: [`folder`].
 //! - What ranks tell each other at first: [`record`].
+//! - Sockets: [`tcp`].
 //! - Who may enter: [`door`], [`knock`], [`proof`].
 //! - A start under way: [`birth`], its phases and its end before the time.
 //! - Manners inside the program of others: [`descriptors`], [`float_env`], [`fork`],
@@ -60,6 +61,7 @@ pub mod signal_bell;
 pub mod skip;
 pub mod starts;
 pub mod sync;
+pub mod tcp;
 pub mod turns;
 
 pub use caught::caught;

@@ -3,10 +3,8 @@
 use super::settings::Family;
 use super::stream::{Listener, Stream};
 use crate::base::clock::{LOOK, Moment, now};
-use crate::base::descriptors::lifted;
-use crate::base::turns;
-use crate::base::{Error, Result};
-use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
+use crate::base::{Error, Result, tcp, turns};
+use socket2::{Domain, SockRef, Socket, TcpKeepalive};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::AsRawFd;
@@ -75,12 +73,7 @@ pub fn addresses_of(host: &str, family: Family) -> io::Result<Vec<IpAddr>> {
 /// A non-blocking listener. With port 0 the kernel picks one; a forced port may be taken over
 /// from connections of an earlier job that are still winding down.
 pub fn listen(address: SocketAddr) -> io::Result<(Listener, SocketAddr)> {
-    let socket = lifted(Socket::new(
-        Domain::for_address(address),
-        Type::STREAM,
-        None,
-    )?)?;
-    open(socket, address)
+    open(tcp::socket(Domain::for_address(address))?, address)
 }
 
 /// A non-blocking listener at all addresses of this machine, of one family or both.
@@ -90,12 +83,10 @@ pub fn listen_everywhere(port: u16, family: Family) -> io::Result<(Listener, Soc
         return listen(v4);
     }
     let v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
-    let both = Socket::new(Domain::IPV6, Type::STREAM, None)
-        .and_then(lifted)
-        .and_then(|socket| {
-            socket.set_only_v6(family == Family::V6)?;
-            open(socket, v6)
-        });
+    let both = tcp::socket(Domain::IPV6).and_then(|socket| {
+        socket.set_only_v6(family == Family::V6)?;
+        open(socket, v6)
+    });
     match both {
         // A machine may have no IPv6.
         Err(error) if family == Family::Any && error.kind() != io::ErrorKind::AddrInUse => {
@@ -111,12 +102,8 @@ fn open(socket: Socket, address: SocketAddr) -> io::Result<(Listener, SocketAddr
     if address.port() != 0 {
         socket.set_reuse_address(true)?;
     }
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    let listener = Listener::new(socket)?;
-    let bound = listener.local_addr()?;
-    Ok((listener, bound))
+    let bound = tcp::listen(&socket, address, BACKLOG)?;
+    Ok((Listener::new(socket)?, bound))
 }
 
 /// Sets what every connection of the bootstrap has.
@@ -297,12 +284,7 @@ impl Dial {
 
     fn attempt(&mut self) -> io::Result<bool> {
         let address = self.addresses[self.failed % self.addresses.len()];
-        let socket = lifted(Socket::new(
-            Domain::for_address(address),
-            Type::STREAM,
-            None,
-        )?)?;
-        socket.set_nonblocking(true)?;
+        let socket = tcp::socket(Domain::for_address(address))?;
         let result = socket.connect(&address.into());
         self.stage = Stage::Connecting(Stream::new(socket)?);
         match result {

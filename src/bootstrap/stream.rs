@@ -101,11 +101,6 @@ impl Listener {
         let (socket, from) = SockRef::from(&self.0).accept()?;
         Ok((Stream::new(socket)?, internet(from)?))
     }
-
-    /// Where it listens.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        internet(SockRef::from(&self.0).local_addr()?)
-    }
 }
 
 fn internet(address: socket2::SockAddr) -> io::Result<SocketAddr> {

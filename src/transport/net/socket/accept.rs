@@ -17,9 +17,9 @@ use crate::base::door::{self, Keeper, Limits, Verdict};
 use crate::base::interfaces::class::FaceClass;
 use crate::base::interfaces::face::FaceAddress;
 use crate::base::interfaces::ways::FaceCard;
-use crate::base::{Error, Result, proof};
+use crate::base::{Error, Result, proof, tcp};
 use crate::transport::fork::Fd;
-use socket2::{Domain, SockAddr, SockRef, Socket, Type};
+use socket2::{Domain, SockAddr, SockRef, Socket};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -80,17 +80,9 @@ pub struct SocketDoor {
 /// Listens at an address, on a port that the system picks.
 fn listen(place: &FaceAddress) -> io::Result<(Fd, u16)> {
     let address = place.own();
-    let socket = lifted(Socket::new(
-        Domain::for_address(address),
-        Type::STREAM,
-        None,
-    )?)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    let bound = socket.local_addr()?.as_socket();
-    let port = bound.ok_or(io::ErrorKind::InvalidData)?.port();
-    Ok((Fd::new(OwnedFd::from(socket))?, port))
+    let socket = tcp::socket(Domain::for_address(address))?;
+    let bound = tcp::listen(&socket, address, BACKLOG)?;
+    Ok((Fd::new(OwnedFd::from(socket))?, bound.port()))
 }
 
 impl SocketDoor {

@@ -9,10 +9,10 @@
 //! stays silent for longer than a third of the limit.
 
 use crate::base::clock::{Moment, now};
-use crate::base::descriptors::lifted;
 use crate::base::first_store::{self, Store};
+use crate::base::tcp;
 use crate::transport::fork::Fd;
-use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
+use socket2::{Domain, SockRef, Socket, TcpKeepalive};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -75,8 +75,7 @@ impl Stream {
         peer: SocketAddr,
         limit: Option<Duration>,
     ) -> io::Result<Stream> {
-        let socket = lifted(Socket::new(Domain::for_address(peer), Type::STREAM, None)?)?;
-        socket.set_nonblocking(true)?;
+        let socket = tcp::socket(Domain::for_address(peer))?;
         if local.is_ipv4() == peer.is_ipv4() {
             // Leaves by the chosen rail; the port is picked with the peer known, so that many
             // connections do not run out of ports.

@@ -7,10 +7,10 @@
 
 use super::stream::Stream;
 use crate::base::clock::now;
-use crate::base::descriptors::lifted;
 use crate::base::interfaces::ways::FaceTable;
+use crate::base::tcp;
 use crate::transport::net::sleep_on;
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, Socket};
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -51,15 +51,9 @@ impl Targets {
 }
 
 fn listen(address: SocketAddr) -> io::Result<(Socket, u16)> {
-    let socket = lifted(Socket::new(
-        Domain::for_address(address),
-        Type::STREAM,
-        None,
-    )?)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    let bound = socket.local_addr()?.as_socket();
-    Ok((socket, bound.ok_or(io::ErrorKind::InvalidData)?.port()))
+    let socket = tcp::socket(Domain::for_address(address))?;
+    let bound = tcp::listen(&socket, address, BACKLOG)?;
+    Ok((socket, bound.port()))
 }
 
 /// Tries connections from local addresses to others, side by side, for at most `limit`: why each
