@@ -124,6 +124,7 @@ impl Description {
         let node = graph.add(NodeKind::Gpu, gpu.number, &canonical(&gpu.pci), near);
         if let Some(cpu) = told.or(first) {
             graph.join(node, cpu, LinkKind::Pci, speed::UNKNOWN_PCI);
+            graph.doubt(0, node, LinkKind::Pci);
         }
     }
 

@@ -148,6 +148,7 @@ fn document(
         "ranks_per_node": count,
         "seats": names(&(0..count as u32).collect::<Vec<_>>()),
         "ports": found.nets,
+        "network": report::ports_document(graph),
         "channels": plan.channels.count(),
         "ring_megabytes_per_s": found.ring_megabytes_per_s,
         "rings": found

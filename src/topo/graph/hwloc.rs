@@ -147,14 +147,24 @@ impl PciCard<'_> {
         let near = self.function.cpus.clone();
         let Some(net) = self.net else {
             let gpu = graph.add(NodeKind::Gpu, self.number, self.bus(), near);
-            graph.join(gpu, place, LinkKind::Pci, self.rate());
+            self.join_to(graph, gpu, place);
             return;
         };
         let nic = graph.add(NodeKind::Nic, self.number, self.bus(), near.clone());
-        graph.join(nic, place, LinkKind::Pci, self.rate());
+        self.join_to(graph, nic, place);
         let port = graph.add(NodeKind::Net, self.number, net, near);
-        let rate = port_rate(net).map_or(self.rate(), speed::port);
-        graph.join(nic, port, LinkKind::Port, rate);
+        let known = port_rate(net).map(speed::port);
+        graph.join(nic, port, LinkKind::Port, known.unwrap_or(self.rate()));
+        if known.is_none() {
+            graph.doubt(0, port, LinkKind::Port);
+        }
+    }
+
+    fn join_to(&self, graph: &mut Graph, device: usize, place: usize) {
+        graph.join(device, place, LinkKind::Pci, self.rate());
+        if self.function.link_megabytes_per_s.is_none() {
+            graph.doubt(0, device, LinkKind::Pci);
+        }
     }
 }
 
@@ -241,6 +251,11 @@ fn switches(cards: &[PciCard], machine: &Machine, graph: &mut Graph) -> Vec<usiz
             LinkKind::Pci,
             rate.unwrap_or(speed::UNKNOWN_PCI),
         );
+        let is_known = |&card: &usize| cards[card].function.link_megabytes_per_s.is_some();
+        if !set.iter().any(is_known) {
+            let last = graph.links.len() - 2;
+            graph.doubt(last, switch, LinkKind::Pci);
+        }
         made.insert(path, switch);
     }
     let place = |card: &PciCard| {

@@ -145,6 +145,8 @@ pub struct GraphLink {
     pub kind: LinkKind,
     /// Bandwidth of this direction, in megabytes per second.
     pub megabytes_per_s: u32,
+    /// Whether nobody has said that bandwidth: it is a usual one, to plan with.
+    pub is_guess: bool,
 }
 
 /// A machine as a graph.
@@ -207,7 +209,16 @@ impl Graph {
                 to,
                 kind,
                 megabytes_per_s,
+                is_guess: false,
             });
+        }
+    }
+
+    /// Says of the links of this kind that end at a node, from number `first` on, that their
+    /// bandwidth is not known.
+    pub(super) fn doubt(&mut self, first: usize, node: usize, kind: LinkKind) {
+        for link in &mut self.links[first..] {
+            link.is_guess |= link.kind == kind && (link.from == node || link.to == node);
         }
     }
 
@@ -322,8 +333,10 @@ impl Graph {
         };
         let nic = self.add(NodeKind::Nic, 0, "unknown network", CpuSet::new());
         let net = self.add(NodeKind::Net, 0, "unknown network", CpuSet::new());
-        self.join(nic, cpu, LinkKind::Pci, speed::UNKNOWN_NET);
-        self.join(nic, net, LinkKind::Port, speed::UNKNOWN_NET);
+        for (to, kind) in [(cpu, LinkKind::Pci), (net, LinkKind::Port)] {
+            self.join(nic, to, kind, speed::UNKNOWN_NET);
+            self.doubt(0, nic, kind);
+        }
         Ok(())
     }
 

@@ -142,6 +142,16 @@ impl<'d, 'x> Build<'_, 'd, 'x> {
     }
 
     fn pci(&mut self, node: XmlNode<'d, 'x>, above: usize) -> Result<()> {
+        let first = self.graph.links.len();
+        self.function(node, above)?;
+        if !is_speed_known(node) {
+            self.graph.doubt(first, above, LinkKind::Pci);
+        }
+        Ok(())
+    }
+
+    /// A device or a switch.
+    fn function(&mut self, node: XmlNode<'d, 'x>, above: usize) -> Result<()> {
         // A device without an address is one all the same, only that no link can lead to it.
         let bus = self.reader.text(node, "busid")?.unwrap_or("");
         let rate = self.pci_rate(node)?;
@@ -222,6 +232,7 @@ impl<'d, 'x> Build<'_, 'd, 'x> {
         let nic = self.bare(node, NodeKind::Nic, bus, above, rate)?;
         let port = self.add(node, NodeKind::Net, 0, bus)?;
         self.graph.join(nic, port, LinkKind::Port, rate);
+        self.graph.doubt(0, port, LinkKind::Port);
         Ok(())
     }
 
@@ -283,7 +294,7 @@ impl<'d, 'x> Build<'_, 'd, 'x> {
             }
             let megabits = self.reader.optional_number(port, "speed")?;
             let rate = speed::port(megabits.unwrap_or(PORT_RATE));
-            ports.push((port, dev, name, rate));
+            ports.push((port, dev, name, (rate, megabits.is_some())));
         }
         if ports.is_empty() {
             // On PCI it is a NIC of which nothing is known.
@@ -293,14 +304,20 @@ impl<'d, 'x> Build<'_, 'd, 'x> {
         }
         let all = ports
             .iter()
-            .fold(0_u32, |sum, (_, _, _, rate)| sum.saturating_add(*rate));
+            .fold(0_u32, |sum, (_, _, _, rate)| sum.saturating_add(rate.0));
         let nic = self.add(node, NodeKind::Nic, ports[0].1, bus)?;
         self.graph.join(nic, at, LinkKind::Pci, rate.unwrap_or(all));
+        if rate.is_none() && ports.iter().any(|(_, _, _, rate)| !rate.1) {
+            self.graph.doubt(0, nic, LinkKind::Pci);
+        }
         self.at(bus, nic);
-        for (port, dev, name, rate) in ports {
+        for (port, dev, name, (rate, is_known)) in ports {
             let number = self.free_number(port, NodeKind::Net, dev)?;
             let net = self.add(port, NodeKind::Net, number, name)?;
             self.graph.join(nic, net, LinkKind::Port, rate);
+            if !is_known {
+                self.graph.doubt(0, net, LinkKind::Port);
+            }
         }
         Ok(())
     }
@@ -383,6 +400,14 @@ impl<'d, 'x> Build<'_, 'd, 'x> {
             }
         }
     }
+}
+
+/// Whether a `<pci>` says its width and its speed: virtual machines often do not.
+fn is_speed_known(node: XmlNode) -> bool {
+    let width = node.attribute("link_width").unwrap_or("");
+    let speed = node.attribute("link_speed").unwrap_or("").trim();
+    let first = speed.split_whitespace().next().unwrap_or("");
+    !matches!(width, "" | "0" | "255") && first.parse::<f64>().is_ok()
 }
 
 /// Words of a mask in hexadecimal, separated by commas, as the system writes them.

@@ -3,7 +3,7 @@
 
 use super::canvas::{ASIDE, Canvas, Frame, PLAIN, colour, plain, shortened};
 use super::sheet::{MARGIN, PAGE, Sheet, gigabytes, tint};
-use kolo::topo::graph::{Graph, LinkKind, NodeKind};
+use kolo::topo::graph::{Graph, GraphLink, LinkKind, NodeKind};
 use kolo::topo::nic;
 use kolo::topo::node_graph::RingPart;
 
@@ -11,6 +11,8 @@ use kolo::topo::node_graph::RingPart;
 const WIDEST: f64 = 84.;
 const ROW: f64 = 62.;
 const BOX: f64 = 28.;
+/// The line of a port.
+const STUB: f64 = 8.;
 
 /// Draws the machine from `top` on, and gives the height where it ends.
 pub(super) fn draw(sheet: &Sheet, canvas: &mut Canvas, top: f64) -> f64 {
@@ -18,12 +20,13 @@ pub(super) fn draw(sheet: &Sheet, canvas: &mut Canvas, top: f64) -> f64 {
     let layout = Layout::new(graph, top + 34.);
     let cpus = graph.of_kind(NodeKind::Cpu);
     links(graph, &layout, canvas);
+    ports(graph, &layout, canvas);
     bus(graph, &layout, &cpus, canvas, top);
     for (index, frame) in layout.frames.iter().enumerate() {
         let Some(frame) = frame else { continue };
         node(graph, index, *frame, canvas);
     }
-    let mut bottom = layout.bottom;
+    let mut bottom = layout.bottom + STUB;
     bottom = bottom.max(stations(sheet, &layout, canvas));
     bottom = nvlinks(graph, &layout, canvas, bottom);
     let has_ports = !sheet.found.graph.nets.is_empty();
@@ -197,6 +200,27 @@ fn bus(graph: &Graph, layout: &Layout, cpus: &[usize], canvas: &mut Canvas, top:
     }
 }
 
+/// Each port as the line that leaves its NIC, for the world outside has no place here.
+fn ports(graph: &Graph, layout: &Layout, canvas: &mut Canvas) {
+    for link in &graph.links {
+        let Some(frame) = layout.frames[link.from].filter(|_| link.kind == LinkKind::Port) else {
+            continue;
+        };
+        let leaving = graph
+            .leaving(link.from)
+            .iter()
+            .map(|&link| graph.links[link]);
+        let ports: Vec<usize> = leaving
+            .filter(|other| other.kind == LinkKind::Port)
+            .map(|other| other.to)
+            .collect();
+        let at = ports.iter().position(|&port| port == link.to).unwrap_or(0);
+        let x = frame.middle().0 + 7. * (at as f64 - (ports.len() - 1) as f64 / 2.);
+        let (from, to) = ((x, frame.bottom()), (x, frame.bottom() + STUB));
+        canvas.line(from, to, stroke(link.kind), weight(link.megabytes_per_s));
+    }
+}
+
 /// Below every NIC a dot for each channel that comes in or goes out there.
 fn stations(sheet: &Sheet, layout: &Layout, canvas: &mut Canvas) -> f64 {
     let graph = &sheet.seated.graph;
@@ -220,7 +244,7 @@ fn stations(sheet: &Sheet, layout: &Layout, canvas: &mut Canvas) -> f64 {
             let in_row = across.min(parts.len() - at / across * across);
             let column = (at % across) as f64 - (in_row - 1) as f64 / 2.;
             let x = frame.middle().0 + 13. * column;
-            let y = frame.bottom() + 10. + 13. * (at / across) as f64;
+            let y = frame.bottom() + STUB + 8. + 13. * (at / across) as f64;
             canvas.dot(x, y, 5., colour(*part), "none");
             bottom = bottom.max(y + 5.);
         }
@@ -292,16 +316,19 @@ fn nvlinks(graph: &Graph, layout: &Layout, canvas: &mut Canvas, bottom: f64) -> 
 
 /// The bandwidths of a kind of link, ascending.
 fn rates(graph: &Graph, kind: LinkKind) -> Vec<u32> {
-    let links = graph.links.iter().filter(|link| link.kind == kind);
+    rates_of(graph, |link| link.kind == kind)
+}
+
+fn rates_of(graph: &Graph, is_it: impl Fn(&GraphLink) -> bool) -> Vec<u32> {
+    let links = graph.links.iter().filter(|link| is_it(link));
     let mut rates: Vec<u32> = links.map(|link| link.megabytes_per_s).collect();
     rates.sort_unstable();
     rates.dedup();
     rates
 }
 
-/// What the lines mean, and how fast they are.
-fn legend(graph: &Graph, canvas: &mut Canvas, y: f64, has_ports: bool) -> f64 {
-    let mut x = MARGIN;
+/// The kinds of links that there are, and how fast they are: `PCI 12, 24 GB/s`.
+pub(super) fn legend_texts(graph: &Graph) -> Vec<(LinkKind, String)> {
     let kinds = [
         LinkKind::NvLink,
         LinkKind::C2c,
@@ -310,18 +337,26 @@ fn legend(graph: &Graph, canvas: &mut Canvas, y: f64, has_ports: bool) -> f64 {
         LinkKind::Sys,
         LinkKind::Port,
     ];
-    for kind in kinds {
-        let rates = rates(graph, kind);
-        if rates.is_empty() {
-            continue;
-        }
-        let rates: Vec<String> = rates.iter().map(|&rate| gigabytes(rate)).collect();
-        let text = format!("{} {} GB/s", kind.word(), rates.join(", "));
-        // The port is inside the NIC's box.
-        if kind != LinkKind::Port {
-            canvas.line((x, y - 4.), (x + 22., y - 4.), stroke(kind), 3.);
-            x += 28.;
-        }
+    let text = |kind: LinkKind| {
+        let of = |is_guess| {
+            let rates = rates_of(graph, |link| link.kind == kind && link.is_guess == is_guess);
+            let rates: Vec<String> = rates.iter().map(|&rate| gigabytes(rate)).collect();
+            (!rates.is_empty()).then(|| format!("{} GB/s", rates.join(", ")))
+        };
+        let guess = of(true).map(|rates| format!("unknown (planned as {rates})"));
+        let parts: Vec<String> = [of(false), guess].into_iter().flatten().collect();
+        let text = format!("{} {}", kind.word(), parts.join(", "));
+        (!parts.is_empty()).then_some((kind, text))
+    };
+    kinds.into_iter().filter_map(text).collect()
+}
+
+/// What the lines mean, and how fast they are.
+fn legend(graph: &Graph, canvas: &mut Canvas, y: f64, has_ports: bool) -> f64 {
+    let mut x = MARGIN;
+    for (kind, text) in legend_texts(graph) {
+        canvas.line((x, y - 4.), (x + 22., y - 4.), stroke(kind), 3.);
+        x += 28.;
         canvas.text(x, y, &text, PLAIN);
         x += super::canvas::text_width(&text, 12.) + 26.;
     }

@@ -5,9 +5,10 @@ use kolo::topo::channels::Channels;
 use kolo::topo::graph::{Graph, LinkKind, NodeKind};
 use kolo::topo::nic;
 use kolo::topo::node_graph::{NodeGraph, RingPart};
-use kolo::topo::paths::Paths;
+use kolo::topo::paths::{Path, Paths};
 use kolo::topo::search::Found;
 use kolo::topo::seats::Seated;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -76,20 +77,44 @@ fn about(graph: &Graph, node: usize) -> String {
 
 /// `PCI 24: GPU/0 GPU/1; SYS 20: CPU/1`.
 fn links_text(graph: &Graph, node: usize) -> String {
-    let mut groups: BTreeMap<(LinkKind, u32), Vec<String>> = BTreeMap::new();
+    type Speed = (LinkKind, u32, bool);
+    let mut groups: BTreeMap<Speed, Vec<String>> = BTreeMap::new();
     for &link in graph.leaving(node) {
         let link = graph.links[link];
-        let group = groups.entry((link.kind, link.megabytes_per_s)).or_default();
-        group.push(graph.nodes[link.to].label());
+        let speed = (link.kind, link.megabytes_per_s, link.is_guess);
+        groups
+            .entry(speed)
+            .or_default()
+            .push(graph.nodes[link.to].label());
     }
-    let text = |((kind, rate), labels): (&(LinkKind, u32), &Vec<String>)| {
+    let text = |((kind, rate, is_guess), labels): (&Speed, &Vec<String>)| {
         let labels = match labels.as_slice() {
             [first, .., last] if labels.len() > 8 => format!("{first} ... {last}"),
             all => all.join(" "),
         };
-        format!("{} {}: {labels}", kind.word(), gigabytes(*rate))
+        let speed = match is_guess {
+            true => format!("unknown (planned as {})", gigabytes(*rate)),
+            false => gigabytes(*rate),
+        };
+        format!("{} {speed}: {labels}", kind.word())
     };
     groups.iter().map(text).collect::<Vec<_>>().join("; ")
+}
+
+/// The ports to the network with their speeds, for programs; null where nobody knows it.
+pub fn ports_document(graph: &Graph) -> Value {
+    let of = |net: usize| {
+        let links = graph.leaving(net).iter().map(|&link| graph.links[link]);
+        let link = links.clone().find(|link| link.kind == LinkKind::Port);
+        let known = link.filter(|link| !link.is_guess);
+        json!({
+            "label": graph.nodes[net].label(),
+            "name": graph.nodes[net].name,
+            "megabytes_per_s": known.map(|link| link.megabytes_per_s),
+            "planned_megabytes_per_s": link.map(|link| link.megabytes_per_s),
+        })
+    };
+    graph.of_kind(NodeKind::Net).into_iter().map(of).collect()
 }
 
 /// The ways between all ranks and ports: kind and width. Left out where it would not fit.
@@ -101,14 +126,21 @@ pub fn paths_text(seated: &Seated) -> String {
         let count = ends.len();
         return format!("Ways: {count} ranks and ports, left out above {MOST_COLUMNS}\n");
     }
-    let mut out = String::from("Ways (kind and GB/s)\n");
     let labels: Vec<String> = ends.iter().map(|&end| graph.nodes[end].label()).collect();
-    let cell = |from: usize, to: usize| way_text(paths, from, to);
+    let cell = |from: usize, to: usize| way_text(graph, paths, from, to);
     let mut width = labels.iter().map(String::len).max().unwrap_or(0);
-    for &from in &ends {
-        let longest = ends.iter().map(|&to| cell(from, to).len()).max();
-        width = width.max(longest.unwrap_or(0));
+    let mut mark = "";
+    for (&from, &to) in ends
+        .iter()
+        .flat_map(|from| ends.iter().map(move |to| (from, to)))
+    {
+        let cell = cell(from, to);
+        width = width.max(cell.len());
+        if cell.ends_with('?') {
+            mark = "; ?: planned, not known";
+        }
     }
+    let mut out = format!("Ways (kind and GB/s{mark})\n");
     let first = labels.iter().map(String::len).max().unwrap_or(0);
     let row = |name: &str, cells: &mut dyn Iterator<Item = String>| {
         let cells: Vec<String> = cells.map(|cell| format!("{cell:>width$}")).collect();
@@ -121,11 +153,23 @@ pub fn paths_text(seated: &Seated) -> String {
     out
 }
 
-fn way_text(paths: &Paths, from: usize, to: usize) -> String {
+/// A mark stands behind a width that nobody knows.
+fn way_text(graph: &Graph, paths: &Paths, from: usize, to: usize) -> String {
+    let is_guess = |path: &Path| {
+        let mut links = path.links.iter().map(|&link| graph.links[link as usize]);
+        links.any(|link| link.is_guess && link.megabytes_per_s == path.megabytes_per_s)
+    };
     match paths.get(from, to) {
         None => "-".to_owned(),
         Some(path) if path.links.is_empty() => path.kind.word().to_owned(),
-        Some(path) => format!("{} {}", path.kind.word(), gigabytes(path.megabytes_per_s)),
+        Some(path) => {
+            let mark = if is_guess(path) { "?" } else { "" };
+            format!(
+                "{} {}{mark}",
+                path.kind.word(),
+                gigabytes(path.megabytes_per_s)
+            )
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Sheet, report};
 use kolo::base::Rank;
 use kolo::topo::channels::{ChannelLimits, Channels, merge};
-use kolo::topo::graph::TopoFile;
+use kolo::topo::graph::{LinkKind, TopoFile};
 use kolo::topo::node_graph::NodeGraph;
 use kolo::topo::search::{Found, Request};
 use kolo::topo::seats::{Seated, spread};
@@ -115,6 +115,91 @@ fn texts_are_inside_the_sheet_and_apart() {
     }
 }
 
+/// What an element's attribute says.
+fn said<'a>(node: &Node<'a, '_>, name: &str) -> &'a str {
+    node.attribute(name).unwrap_or("")
+}
+
+#[test]
+fn every_line_of_the_legend_is_in_the_picture() {
+    let kinds = ["NVLink ", "C2C ", "PCI ", "memory ", "SYS ", "network "];
+    for (name, nodes, ranks) in [
+        ("dgx_a100.xml", 1, 8),
+        ("dgx_h100.xml", 2, 8),
+        ("dgx1_v100.xml", 3, 8),
+        ("grace_hopper_4.xml", 2, 4),
+        ("pcie_4gpu.xml", 1, 4),
+        ("hgx_a100_4.xml", 2, 4),
+        ("intel_2s_2nic.xml", 4, 32),
+        ("amd_nps4.xml", 1, 64),
+        ("laptop.xml", 1, 4),
+        ("desktop_1gpu.xml", 2, 1),
+        ("nvlink_pairs_hwloc.xml", 2, 4),
+    ] {
+        let svg = drawn(name, nodes, ranks);
+        let document = Document::parse(&svg).unwrap();
+        let all: Vec<Node> = document.descendants().collect();
+        let is_entry = |node: &&Node| {
+            let text = node.text().filter(|_| node.has_tag_name("text"));
+            let is_kind = |text: &str| kinds.iter().any(|kind| text.starts_with(kind));
+            text.is_some_and(|text| is_kind(text) && text.contains("GB/s"))
+        };
+        let entries: Vec<&Node> = all.iter().filter(is_entry).collect();
+        assert!(!entries.is_empty(), "{name}");
+        for entry in entries {
+            let number = |axis| said(entry, axis).parse::<f64>().unwrap();
+            let (x, y) = (number("x") - 28., number("y") - 4.);
+            let data = format!("M{x:.1} {y:.1}L{:.1} {y:.1}", x + 22.);
+            let sample = all.iter().find(|node| said(node, "d") == data);
+            let sample = sample.unwrap_or_else(|| panic!("{name}: no line at {:?}", entry.text()));
+            let stroke = said(sample, "stroke");
+            let drawn = all.iter().filter(|node| said(node, "d") != data);
+            let count = drawn.filter(|node| said(node, "stroke") == stroke).count();
+            let is_box = |node: &Node| node.has_tag_name("rect") && said(node, "stroke") == stroke;
+            let boxes = all.iter().filter(|node| is_box(node)).count();
+            assert!(count > boxes, "{name}: {:?} is nowhere drawn", entry.text());
+        }
+    }
+}
+
+/// A card of which neither the system nor the file knows how fast it is.
+#[test]
+fn a_speed_that_nobody_knows_is_called_unknown() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines/laptop.xml");
+    let text = std::fs::read_to_string(path).unwrap();
+    let unknown = text.replace(" pci_link_speed=\"0.500000\"", "");
+    assert_ne!(text, unknown);
+    for (text, is_known) in [(text.as_str(), true), (unknown.as_str(), false)] {
+        let machine = kolo::topo::Machine::from_xml(text, "a file", &kolo::topo::Notes::strict());
+        let rate: &dyn Fn(&str) -> Option<u32> = &|_| is_known.then_some(1000);
+        let graph = kolo::topo::graph::Graph::of_machine(&machine.unwrap(), rate).unwrap();
+        let shown = report::graph_text(&graph);
+        let row = shown.lines().find(|line| line.contains("NET/0  ")).unwrap();
+        let port = row.split("network ").nth(1).unwrap();
+        let ports = report::ports_document(&graph);
+        let legend = super::machine::legend_texts(&graph);
+        let entry = |kind| &legend.iter().find(|one| one.0 == kind).unwrap().1;
+        let (network, pci) = (entry(LinkKind::Port), entry(LinkKind::Pci));
+        if is_known {
+            assert_eq!(port, "0.1: NIC/0", "{shown}");
+            assert_eq!(ports[0]["megabytes_per_s"], 125);
+            assert_eq!(network, "network 0.1 GB/s");
+            assert!(!shown.contains("unknown"), "{shown}");
+        } else {
+            assert_eq!(port, "unknown (planned as 12): NIC/0", "{shown}");
+            assert!(
+                shown.contains("PCI unknown (planned as 12): NIC/0"),
+                "{shown}"
+            );
+            assert!(ports[0]["megabytes_per_s"].is_null(), "{ports}");
+            assert_eq!(ports[0]["planned_megabytes_per_s"], 12_000);
+            assert_eq!(network, "network unknown (planned as 12 GB/s)");
+            assert_eq!(pci, "PCI unknown (planned as 12 GB/s)");
+        }
+        assert_eq!(ports[0]["name"], "wlan0");
+    }
+}
+
 #[test]
 fn every_rank_channel_and_port_is_shown() {
     let svg = drawn("dgx_h100.xml", 8, 8);
@@ -162,6 +247,13 @@ fn the_report_names_rings_trees_and_ways() {
     assert!(
         row.ends_with("SYS 20") && row.contains("PIX 48   PHB 48"),
         "{row}"
+    );
+    assert!(!ways.contains('?'), "{ways}");
+    let (case, _) = several("desktop_1gpu.xml", 2, 1);
+    let ways = report::paths_text(&case.seated);
+    assert!(
+        ways.contains("; ?: planned") && ways.contains("?\n"),
+        "{ways}"
     );
     let (case, channels) = several("intel_2s_2nic.xml", 1, 64);
     assert!(report::paths_text(&case.seated).contains("66 ranks and ports, left out"));
