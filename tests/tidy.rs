@@ -11,6 +11,8 @@ mod code;
 mod confined;
 #[path = "tidy/documents.rs"]
 mod documents;
+#[path = "tidy/forms.rs"]
+mod forms;
 #[path = "tidy/guide.rs"]
 mod guide;
 #[path = "tidy/layers.rs"]
@@ -342,6 +344,9 @@ fn the_guide_says_what_kolo_says() {
     let sentences = guide::sentences(&sources);
     assert!(sentences.len() > 1000, "only {} strings", sentences.len());
     let mut faults = guide::faq(guide::FAQ, &read(guide::FAQ), &sentences);
+    let words = forms::words(&read(forms::WORDS));
+    assert!(words.len() > 100, "only {} words of Fortran", words.len());
+    faults.extend(forms::one_sided(guide::FAQ, &read(guide::FAQ), &words));
     let known = guide::KNOWN.map(read);
     let measured = read("docs/performance.md");
     let pages = links::pages(root());
