@@ -23,6 +23,7 @@
 //!   [`Communicator::begin`] does not wait for the others.
 //! - Its calls are blocking, and take slices of any [`Element`]: numbers, and the types in
 //!   [`types`]. All ranks make the same calls in the same order.
+//! - A [`SharedBuffer`] is memory that ranks of a node read where it lies.
 //! - [`Communicator::scope`] holds asynchronous calls, which borrow their buffers until it ends.
 //! - A [`Graph`] says who exchanges with whom in neighbour calls; [`Blocks`] say where blocks of
 //!   different sizes lie; a [`RedOp`] says how a reduction combines.
@@ -97,7 +98,7 @@ pub mod wire;
 #[rustfmt::skip] // In the order in which docs/rust-api.md lists them.
 pub use comm::{
     Communicator, Starting, CommConfig, RedOp, Blocks, Graph, NO_RANK, RegisteredBuffer,
-    safe::Scope,
+    SharedBuffer, safe::Scope,
 };
 pub use base::{Code, Error, ErrorParts, Rank, Result};
 pub use bootstrap::UniqueId;

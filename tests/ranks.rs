@@ -31,7 +31,11 @@ mod orders;
 mod registered;
 #[path = "ranks/routes.rs"]
 mod routes;
+#[path = "ranks/shared_buffers.rs"]
+mod shared_buffers;
 #[allow(dead_code, reason = "not every test uses all of it")]
 #[path = "ranks/support.rs"]
 mod support;
+#[path = "../examples/rust/unit_test.rs"]
+mod unit_test;
 mod within;

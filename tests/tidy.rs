@@ -385,6 +385,7 @@ fn pages_show_the_examples_as_they_are() {
         ("docs/guide/c.md", "examples/c/hello.c"),
         ("docs/guide/fortran.md", "examples/fortran/hello.f90"),
         ("docs/guide/rust.md", "examples/rust/hello.rs"),
+        ("docs/guide/rust.md", "examples/rust/unit_test.rs"),
     ] {
         let is_shown = documents::shows(&read(page), &read(example));
         assert!(is_shown, "{page} does not show {example}");

@@ -36,6 +36,7 @@ pub use becoming::begun::Starting;
 pub use becoming::{orders, stores, tuning};
 pub use calling::group;
 pub use faces::safe;
+pub use faces::shared_buffer::SharedBuffer;
 
 pub use crate::exec::CommDevice;
 pub use calling::call::{Call, Collective, NO_RANK};

@@ -3,3 +3,4 @@
 mod lengths;
 pub mod safe;
 pub(in crate::comm) mod safe_blocks;
+pub mod shared_buffer;
