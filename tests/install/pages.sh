@@ -8,7 +8,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 fail() { echo "FAIL  pages: $*" >&2; exit 1; }
 cd "$prefix/share/man"
 
-mandoc -T lint -W warning man*/* || fail "mandoc finds mistakes"
+# Pages that only lead to another one are not looked at: mandoc would have links for them.
+mandoc -T lint -W warning $(grep -L '^\.so ' man*/*) || fail "mandoc finds mistakes"
 # A page for every call that the headers declare, for every command, and nothing is empty.
 for header in kolo.h:80 kolo_mpi.h:2; do
     least=${header#*:} header=${header%:*} calls=0
@@ -18,6 +19,12 @@ for header in kolo.h:80 kolo_mpi.h:2; do
         calls=$((calls + 1))
     done
     [ "$calls" -ge "$least" ] || fail "only $calls calls are found in $header"
+done
+# Nor does a procedure of Fortran lack one, which may be that of its call.
+procedures=$prefix/share/doc/kolo/docs/fortran-procedures.md
+for name in $(sed -n 's/^## `\(kolo_[a-z_0-9]*\)`$/\1/p' "$procedures"); do
+    shown=$(mandoc -T ascii "man3/$name.3" | sed 's/.\x08//g')
+    [[ $shown == *"$name("* ]] || fail "$name has no page with its forms"
 done
 commands=0 options=0
 for command in $("$prefix/bin/kolo" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do

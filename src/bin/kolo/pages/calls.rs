@@ -1,7 +1,9 @@
-//! Section 3: a page for each call, and one for the types and constants of a header.
+//! Section 3: a page for each call, with its names in C and in Fortran, and one for the types and
+//! constants of a header.
 
 use super::header::{CCall, CHeader, CType};
 use super::page::{Leaf, Page, first_sentence};
+use super::{arguments, fortran};
 
 /// The pages of a header.
 pub fn pages(header: &CHeader) -> Vec<Leaf> {
@@ -19,10 +21,30 @@ fn file(name: &str, page: &Page) -> Leaf {
 }
 
 fn of_call(header: &CHeader, call: &CCall) -> Page {
-    let mut page = Page::new(&call.name, 3, &first_sentence(&call.doc));
+    let procedure = fortran::of_call(call);
+    let more = procedure.as_ref();
+    let more = more.map_or_else(String::new, |one| format!(", {}", one.name));
+    let mut page = Page::with_names(&call.name, &more, 3, &first_sentence(&call.doc));
     let include = format!("#include <{}>\n\n{}", header.file, call.lines);
     page.section("SYNOPSIS").lines(&include);
+    if let Some(procedure) = &procedure {
+        page.lines(&format!("use kolo\n\n{}", procedure.forms));
+    }
     page.section("DESCRIPTION").text(&call.doc);
+    let names = arguments::names(call);
+    if !names.is_empty() {
+        page.section("ARGUMENTS");
+    }
+    for name in &names {
+        page.entry(name, arguments::meaning(call, name).unwrap_or_default());
+    }
+    if let Some(procedure) = &procedure {
+        page.section("FORTRAN").text(procedure.doc);
+        page.text(
+            "Size and type come from the array, where no count stands in the call. Without \
+             `ierror` a call that fails ends the job.",
+        );
+    }
     if call.lines.starts_with("koloResult_t") {
         page.section("RETURN VALUE").text(
             "A `koloResult_t`: `koloSuccess`, or another number of kolo.h(3); koloGetLastError(3) \

@@ -1,11 +1,14 @@
 //! `kolo pages`: manual pages and completions of shells, made when kolo is installed.
 //!
-//! Nothing of them is written by hand but the overview: commands come from the parser of the
-//! command line, calls from the C headers, settings from the table of options. So nothing of them
-//! stands in the repository, and none can be stale.
+//! Nothing of them is written by hand but the overview and the lines of arguments: commands come
+//! from the parser of the command line, calls from the C headers, procedures of Fortran from their
+//! list in `docs/`, settings from the table of options. So nothing of them stands in the
+//! repository, and none can be stale.
 
+mod arguments;
 mod calls;
 mod commands;
+mod fortran;
 mod header;
 mod overview;
 mod page;
@@ -62,6 +65,9 @@ fn files(headers: &[CHeader], commands: &clap::Command) -> Result<Vec<Leaf>> {
     let mut files = commands::pages(commands)?;
     files.extend(commands::completions(commands));
     files.extend(headers.iter().flat_map(calls::pages));
+    if !headers.is_empty() {
+        files.extend(fortran::pages(headers));
+    }
     files.push(settings::page());
     files.push(overview::page(headers, commands));
     Ok(files)

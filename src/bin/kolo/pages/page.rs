@@ -23,13 +23,18 @@ pub struct Page {
 impl Page {
     /// A page with its head and its section NAME.
     pub fn new(name: &str, section: u32, what: &str) -> Page {
+        Page::with_names(name, "", section, what)
+    }
+
+    /// A page of something with more names, each behind a comma.
+    pub fn with_names(name: &str, more: &str, section: u32, what: &str) -> Page {
         let mut page = Page::empty();
         let (section, source) = (section.to_string(), source());
         let title = name.to_uppercase();
         let words = [&title, &section, DATE, &source, "kolo manual"];
         page.roff.control("TH", words.map(|word: &str| word));
         page.section("NAME");
-        page.roff.text([roman(format!("{name} - {what}"))]);
+        page.roff.text([roman(format!("{name}{more} - {what}"))]);
         page
     }
 
