@@ -44,8 +44,6 @@ static inline void fails_at(const char *file, int line, const char *call, koloRe
     /* The first letters are enough: libkolo says CommInit for all ways to initialise, and
      * Broadcast for Bcast. */
     sscanf(call, "kolo%8[A-Za-z]", name);
-    /* An asynchronous call has the name of the call that it begins. */
-    if (name[0] == 'I' && name[1] >= 'A' && name[1] <= 'Z') memmove(name, name + 1, 8);
     if (strcmp(name, "Bcast") == 0) strcpy(name, "cast");
     if (strncmp(text, "kolo: ", 6) != 0 || strstr(text, name) == NULL ||
         strstr(text, "Remedy: ") == NULL || strstr(text, word) == NULL) {
