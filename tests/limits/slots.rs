@@ -31,10 +31,12 @@ pub fn small_calls(context: &Context) {
     comm.barrier().expect("a barrier");
 }
 
-/// Bytes of the largest call, and bytes of slots that it takes for one rank of two, at most.
+/// Bytes of the largest call.
 const MOST_BYTES: usize = 300 << 10;
-const OF_A_CALL: usize = 4 << 20;
-/// What one communicator of two ranks keeps, at most.
+/// Bytes beyond the bound that one rank takes, at most, as tokens that a peer has not taken yet
+/// cannot be given back. Without giving back words, or slots, a rank takes more.
+const OF_A_CALL: usize = 512 << 10;
+/// Bytes that one communicator of two ranks keeps, at most.
 const OF_A_HEAD: u64 = 700 << 10;
 
 /// One call, drawn alike on all ranks, whose result is looked at.
