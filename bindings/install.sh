@@ -57,7 +57,8 @@ if [ -z "$remove$check" ]; then
         eval "named=\${MPICC_$one:-}"
         was=$(head -n 1 "$built/mpi/$one/compiler" 2>/dev/null || true)
         [ -z "$named" ] || [ -z "$was" ] || [ "$named" = "$was" ] ||
-            fail "libkolo_mpi for $one was built with MPICC_$one=$was, not with $named: build it anew"
+            fail "libkolo_mpi for $one was built with MPICC_$one=$was, not with $named:" \
+                "build it anew"
     done
 fi
 top=${DESTDIR:-}$prefix

@@ -344,6 +344,9 @@ fn emfile(context: &Context) {
     if context.rank == 0 {
         context.say(&format!("address {}", service::get().unwrap().address()));
     }
+    // A further one would lie in the file of the first.
+    drop(first);
+    context.barrier();
     let before = (context.rank == 0).then(|| set_descriptor_limit(4));
     let (second, _) = context.try_join(2, 1 << 20);
     context.say(&second.unwrap_err().to_string());
@@ -359,7 +362,7 @@ fn emfile(context: &Context) {
         context.say("room again");
     }
     let (third, _deaths) = context.join(3);
-    drop((first, third));
+    drop(third);
     // Whoever came while there was no room is served before this process ends.
     context.barrier();
     std::thread::sleep(Duration::from_millis(500));
@@ -374,6 +377,9 @@ pub const MOST_LEFT: u64 = 8;
 fn few(context: &Context) {
     // The processes know each other, and have a service each.
     let (first, _deaths) = context.join(1);
+    // Further ones would lie in the file of the first.
+    drop(first);
+    context.barrier();
     let before = (context.rank == 0).then(|| set_descriptor_limit(FEW));
     for left in 0..=MOST_LEFT {
         let mut fillers = Vec::new();
@@ -393,7 +399,6 @@ fn few(context: &Context) {
     if let Some(before) = before {
         set_descriptor_limit(before);
     }
-    drop(first);
 }
 
 /// The last rank's process is in a network namespace of its own.
