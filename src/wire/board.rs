@@ -15,12 +15,15 @@
 //! between its two stores, and to know nothing of a rank is what readers expect anyway.
 
 use crate::base::sync::{AtomicU64, MODEL, Ordering, fence, spin_loop};
+use std::time::Duration;
 
 /// How many of a rank's last calls its board remembers.
-const HISTORY: usize = if MODEL { 2 } else { 14 };
+const HISTORY: usize = if MODEL { 2 } else { 13 };
 
 /// Words of a board, as it is told to other nodes.
-pub const BOARD_WORDS: usize = 2 + HISTORY;
+pub const BOARD_WORDS: usize = 3 + HISTORY;
+/// Behind the signatures.
+const WAITED: usize = 2 + HISTORY;
 
 /// Looks at a board that is being written, before a reader gives up.
 const TRIES: usize = if MODEL { 2 } else { 64 };
@@ -37,6 +40,9 @@ pub struct Board {
     sequence: AtomicU64,
     left: AtomicU64,
     signatures: [AtomicU64; HISTORY],
+    /// Twice the microseconds that the rank's process has been in calls that block, plus one; 0
+    /// where they are not counted.
+    waited: AtomicU64,
 }
 
 const _: () = assert!(MODEL || size_of::<Board>() == 128);
@@ -54,6 +60,7 @@ impl Board {
             sequence: AtomicU64::new(0),
             left: AtomicU64::new(0),
             signatures: std::array::from_fn(|_| AtomicU64::new(0)),
+            waited: AtomicU64::new(0),
         }
     }
 
@@ -145,6 +152,7 @@ impl Board {
         };
         let (mut words, _) = self.undisturbed(look).unwrap_or(([0; BOARD_WORDS], 0));
         words[1] = self.left.load(Ordering::Acquire);
+        words[WAITED] = self.waited.load(Ordering::Relaxed);
         words
     }
 
@@ -159,7 +167,22 @@ impl Board {
             }
             self.close(calls);
         }
+        // Before it is told that the rank has left: then this is the last word.
+        self.waited.fetch_max(words[WAITED], Ordering::Relaxed);
         self.left.fetch_or(words[1], Ordering::AcqRel);
+    }
+
+    /// Notes how long the process of this rank has been in calls that block, so far.
+    pub fn count_waited(&self, time: Duration) {
+        let twice = (time.as_micros() as u64).saturating_mul(2);
+        self.waited
+            .store(twice.saturating_add(1), Ordering::Relaxed);
+    }
+
+    /// How long the process of this rank has been in calls that block, where that is counted.
+    pub fn waited(&self) -> Option<Duration> {
+        let word = self.waited.load(Ordering::Relaxed);
+        (word != 0).then(|| Duration::from_micros(word / 2))
     }
 
     /// How many collectives this rank has begun.
@@ -189,9 +212,20 @@ mod tests {
             assert_eq!(board.signature(call), Some(call * 10));
             assert_eq!(board.signature(call + 1), None);
         }
-        assert_eq!(board.signature(28), Some(280));
-        assert_eq!(board.signature(27), Some(270));
-        assert_eq!(board.signature(26), None, "forgotten");
+        let oldest = 41 - HISTORY as u64;
+        assert_eq!(board.signature(oldest), Some(oldest * 10));
+        assert_eq!(board.signature(oldest - 1), None, "forgotten");
+    }
+
+    #[test]
+    fn what_a_process_has_waited_is_told_to_other_nodes() {
+        let (board, other) = (Board::new(), Board::new());
+        assert_eq!(board.waited(), None);
+        for micros in [0, 7, 900] {
+            board.count_waited(Duration::from_micros(micros));
+            other.put(&board.copy());
+            assert_eq!(other.waited(), Some(Duration::from_micros(micros)));
+        }
     }
 
     #[test]
@@ -235,10 +269,11 @@ mod tests {
             if call % 33 == 0 {
                 other.put(&board.copy());
                 let known = |call: u64| (call > 0).then_some(call * 10);
-                for back in 0..14 {
+                let history = HISTORY as u64;
+                for back in 0..history {
                     assert_eq!(other.signature(call - back), known(call - back));
                 }
-                assert_eq!(other.signature(call - 14), None);
+                assert_eq!(other.signature(call - history), None);
             }
         }
     }
