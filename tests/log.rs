@@ -4,6 +4,9 @@
 
 #[path = "net_plugin/compile.rs"]
 mod compile;
+mod drawn;
+#[path = "log/waits.rs"]
+mod waits;
 
 use kolo::base::starts::{self, Start};
 use kolo::bootstrap::{NetSettings, UniqueId};
@@ -18,6 +21,7 @@ const IDS: &str = "TEST_LOG_IDS";
 const TASK: &str = "TEST_LOG_TASK";
 /// Where the plugin of tests/net_plugin writes what it sees.
 const SEEN: &str = "KOLO_TEST_PLUGIN_SEEN";
+const LATE: &str = "TEST_LOG_LATE";
 const RANKS: u32 = 3;
 
 fn hex(id: &UniqueId) -> String {
@@ -130,6 +134,8 @@ fn rank_of_a_job() {
             assert_eq!(seen(), "connections: yes, service: yes\n");
             comm.destroy().unwrap();
         }
+        "waits" => waits::calls(&join(0), rank),
+        "runs on" => waits::runs_on(&join(0), rank),
         "nobody" => nobody_reads(|| calls(&join(0), rank)),
         other => panic!("{other}"),
     }

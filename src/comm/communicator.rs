@@ -1,6 +1,7 @@
 //! Making, asking and ending a communicator.
 
 use super::becoming::{init, joining, split};
+use super::calling::tally;
 use super::flight::turn;
 use super::{CommConfig, CommDevice, Communicator, IdleHook, logging};
 use crate::base::starts::{self, Start};
@@ -120,6 +121,7 @@ impl Communicator {
     ) -> Result<Option<Communicator>> {
         let alive = self.inner.alive();
         alive.map_err(|error| error.during("CommSplit"))?;
+        let _timed = tally::waiting("CommSplit");
         split::split(self, color, key, config).map_err(|mut error| {
             // What it does by calls of its own is nothing that the program has called.
             error.operation = Some("CommSplit".into());
@@ -209,6 +211,7 @@ impl Communicator {
         outside_operations("finalizes a communicator")?;
         let alive = self.inner.alive();
         alive.map_err(|error| error.during("CommFinalize"))?;
+        let _timed = tally::waiting("CommFinalize");
         let mut exec = self.inner.user()?;
         if let Some(carrier) = exec.device.as_ref().and_then(|on| on.carrier.as_ref()) {
             carrier.refuse_graphs()?;
@@ -239,6 +242,7 @@ impl Communicator {
             // The communicator is its parent's, and so are the threads that may hold its locks.
             return Ok(());
         }
+        let timed = tally::waiting("CommDestroy");
         let ended = if self.inner.is_stopped() {
             let untold = self.inner.untold();
             self.inner.let_go();
@@ -256,6 +260,10 @@ impl Communicator {
             return ended;
         }
         let ended = ended.and_then(|()| self.inner.farewell());
+        drop(timed);
+        if self.inner.seen.tallied {
+            tally::leaving(self.inner.nonce);
+        }
         if let Ok(mut exec) = self.inner.user() {
             exec.engine.free_scratch();
             // Its end waits for kernels: they leave when the communicator has stopped.

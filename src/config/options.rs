@@ -316,8 +316,8 @@ with_start_options! {
                Each call takes about 0.1 us longer.",
     }
 
-    /// Let rank 0 write a table of its calls when its process ends: how many of each kind and size,
-    /// how many bytes, how long they blocked, and which way they went.
+    /// Let rank 0 write a table when its process ends: its calls of each kind and size, their bytes
+    /// and way, how long they and other waits blocked, and which rank has waited least and most.
     report -> bool {
         kind: Kind::Bool,
         default: "false",

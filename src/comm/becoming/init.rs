@@ -25,6 +25,7 @@ use crate::base::record::{self, Record};
 use crate::base::starts::{self, Start};
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::Bootstrap;
+use crate::comm::calling::tally;
 use crate::comm::failing::deaths::Deaths;
 use crate::comm::flight::turn::{self, IdleHook};
 use crate::comm::logging::{self, Acting};
@@ -273,7 +274,7 @@ pub(in crate::comm) fn with_settings(
     birth: &Birth,
 ) -> Result<Communicator> {
     let (rank, nranks) = (bootstrap.rank(), bootstrap.nranks());
-    let _acting = Acting::rank(rank);
+    let (_timed, _acting) = (tally::waiting("CommInit"), Acting::rank(rank));
     begin(&settings, rank);
     birth.enter(StartPhase::Comparing)?;
     let Met {

@@ -6,6 +6,7 @@ use crate::base::birth::{Birth, StartPhase};
 use crate::base::float_env::FloatEnv;
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, Launch, NetSettings, TcpRing, ThreadsBootstrap, UniqueId};
+use crate::comm::calling::tally;
 use crate::comm::failing::report;
 use crate::comm::logging::Acting;
 use crate::comm::{CommConfig, CommDevice, Communicator};
@@ -155,7 +156,10 @@ pub(in crate::comm) fn all_threads(
             ..config.clone()
         };
         let builder = std::thread::Builder::new();
-        builder.spawn(move || over(&member, &config, Means::default()))
+        builder.spawn(move || {
+            tally::counts_elsewhere();
+            over(&member, &config, Means::default())
+        })
     };
     let mut threads = Vec::new();
     // Ranks that cannot start let go of their places, which the others hear of.

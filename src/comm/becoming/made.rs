@@ -3,7 +3,9 @@
 
 use super::heritage::Kin;
 use super::net::{self, Network};
+use crate::base::Rank;
 use crate::comm::Communicator;
+use crate::comm::calling::processes::Processes;
 use crate::comm::calling::tally;
 use crate::comm::failing::deaths::Deaths;
 use crate::comm::failing::report;
@@ -45,7 +47,11 @@ pub(in crate::comm) fn put_together(party: &net::Party, made: Made) -> Communica
     } = *party;
     let (rank, deaths) = (bootstrap.rank().0, made.deaths);
     if settings.report() {
-        tally::begin();
+        let has_other_nodes = made.network.is_some();
+        tally::begin(|| {
+            let (of, on) = ((Rank(rank), places), (node, Nonce(nonce)));
+            Processes::new(of, on, has_other_nodes)
+        });
     }
     let whereabouts = Whereabouts::wanted(settings);
     let carrier = made.exec.device.as_ref().and_then(|on| on.carrier.clone());

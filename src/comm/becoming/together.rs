@@ -1,6 +1,7 @@
 //! Initialisations of one group, which go on side by side, for they may wait for each other.
 
 use crate::base::{Error, Result};
+use crate::comm::calling::tally;
 use crate::proxy::service;
 use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -42,6 +43,7 @@ fn run_side_by_side(
     for queue in queues {
         let gate = Arc::clone(&may_run);
         let work = move || {
+            tally::counts_elsewhere();
             let mut first = Ok(());
             if *gate.read().unwrap_or_else(PoisonError::into_inner) {
                 // All of them run, for the other ranks count on it; the first error counts.

@@ -11,6 +11,7 @@ use super::call::{Call, Checked, Collective};
 use super::group;
 use super::handles::RedOp;
 use super::in_call::InCall;
+use super::tally;
 use crate::base::{Error, Rank, Result};
 use crate::comm::Communicator;
 use crate::comm::flight::lock::Guard;
@@ -116,6 +117,7 @@ impl Communicator {
             if alone && let Some(ended) = self.inner.exchange_at_once([&send, &recv]) {
                 return ended;
             }
+            let _timed = tally::waiting("SendRecv");
             group::start();
             let pushed = self
                 .run_checked(&mut send, stream)

@@ -9,7 +9,7 @@ use super::call::{Checked, Collective};
 use super::device;
 use super::in_call::InCall;
 use super::member::Member;
-use super::traced;
+use super::{tally, traced};
 use crate::base::lasting::Lasting;
 use crate::base::{Error, Result};
 use crate::comm::Communicator;
@@ -84,6 +84,7 @@ pub fn end() -> Result<()> {
         (group.depth == 0).then(|| std::mem::take(group))
     });
     let Some(group) = group else { return Ok(()) };
+    let _timed = tally::waiting("GroupEnd");
     if let Some(error) = group.failed {
         return Err(error);
     }

@@ -21,6 +21,7 @@ pub(in crate::comm) mod notes;
 pub(in crate::comm) mod parts;
 pub(in crate::comm) mod past;
 pub(in crate::comm) mod placing;
+pub(in crate::comm) mod processes;
 pub(in crate::comm) mod query;
 pub(in crate::comm) mod redop;
 pub(in crate::comm) mod routed;

@@ -4,19 +4,25 @@
 //! **Problem.** Whoever runs a job wants to know what it asked of kolo and how long it waited,
 //! without a log of every call.
 //!
-//! **Idea.** Calls are counted by collective and size, in powers of two. What a call that blocks
-//! took is added up; a call on a stream or in a group is counted without a time, as nobody waits
-//! for it alone. Processes whose calls are not counted pay nothing for it.
+//! **Idea.** Calls are counted by collective and size, in powers of two. Every entry that may block
+//! ([`waiting`]) adds what it took to a row: a blocking call to its own one; the end of a group, a
+//! wait for a request or a stream, the end of a communicator to one of their own, as nobody waits
+//! for one call alone there. Only the outermost entry counts. What the other processes have waited
+//! stands in [`super::processes`]. Processes whose calls are not counted pay nothing for it.
 
 use super::call::{Checked, Collective};
+use super::processes::Processes;
 use crate::base::clock::{self, Moment};
 use crate::comm::logging;
+use crate::transport::segment::Nonce;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Calls of one collective and size.
+/// Calls of one collective and size, or waits of one kind.
 #[derive(Default)]
 struct Counted {
     calls: u64,
@@ -27,44 +33,80 @@ struct Counted {
     way: String,
 }
 
-/// By number of the collective, and bits of the bytes of a rank's contribution.
-type Rows = BTreeMap<(u8, u32), Counted>;
+impl Counted {
+    fn took(&mut self, time: Duration) {
+        self.blocking += time;
+        self.longest = self.longest.max(time);
+    }
+}
+
+/// Kinds of rows.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Of {
+    /// Number of the collective, and bits of the bytes of a rank's contribution.
+    Calls(u8, u32),
+    /// Entries of this name that wait for calls which have begun before.
+    Waits(&'static str),
+}
+
+type Rows = BTreeMap<Of, Counted>;
 
 struct Tally {
     /// The process whose calls these are: a child has a copy.
     process: u32,
     since: Moment,
     rows: Rows,
+    /// The time of all rows.
+    blocking: Duration,
+    processes: Arc<Processes>,
+    /// The others have had their moment to come to their end.
+    settled: bool,
 }
 
 static TALLY: Mutex<Option<Tally>> = Mutex::new(None);
+/// Whether anything is counted.
+static COUNTS: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// Whether this thread is inside an entry that is timed.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+fn lock() -> MutexGuard<'static, Option<Tally>> {
+    TALLY.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// From now on calls are counted, and the table is written when the process ends.
-pub(in crate::comm) fn begin() {
-    let mut tally = TALLY.lock().unwrap_or_else(PoisonError::into_inner);
+pub(in crate::comm) fn begin(processes: impl FnOnce() -> Processes) {
+    let mut tally = lock();
     if tally.is_none() {
+        let processes = Arc::new(processes());
+        processes.tell(Duration::ZERO);
         *tally = Some(Tally {
             process: std::process::id(),
             since: clock::now(),
             rows: Rows::new(),
+            blocking: Duration::ZERO,
+            processes,
+            settled: false,
         });
+        COUNTS.store(true, Ordering::Relaxed);
         // SAFETY: the function lives as long as the process and never unwinds.
         unsafe { libc::atexit(tell) };
     }
 }
 
-fn row<'a>(rows: &'a mut Rows, checked: &Checked) -> &'a mut Counted {
+fn of(checked: &Checked) -> Of {
     let bits = usize::BITS - checked.bytes.saturating_sub(1).leading_zeros();
     let bits = if checked.bytes == 0 { 0 } else { bits + 1 };
-    rows.entry((checked.call.collective as u8, bits))
-        .or_default()
+    Of::Calls(checked.call.collective as u8, bits)
 }
 
 /// Counts a call; the first of its row says in `words` what ran.
 pub(super) fn count(checked: &Checked, words: impl FnOnce() -> String) {
-    let mut tally = TALLY.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut tally = lock();
     let Some(tally) = tally.as_mut() else { return };
-    let row = row(&mut tally.rows, checked);
+    let row = tally.rows.entry(of(checked)).or_default();
     row.calls += 1;
     row.bytes += checked.bytes as u64;
     if row.calls == 1 {
@@ -72,13 +114,76 @@ pub(super) fn count(checked: &Checked, words: impl FnOnce() -> String) {
     }
 }
 
-/// Adds what a call that was counted took.
-pub(super) fn took(checked: &Checked, time: Duration) {
-    let mut tally = TALLY.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(tally) = tally.as_mut() else { return };
-    let row = row(&mut tally.rows, checked);
-    row.blocking += time;
-    row.longest = row.longest.max(time);
+/// An entry that may block, until it is dropped.
+pub(in crate::comm) struct Timed {
+    of: Of,
+    begun: Moment,
+}
+
+/// This thread enters something that may wait for other ranks; `None` where nothing is counted, or
+/// the time counts for another entry that it is inside of.
+#[inline]
+pub(in crate::comm) fn waiting(name: &'static str) -> Option<Timed> {
+    match COUNTS.load(Ordering::Relaxed) {
+        false => None,
+        true => timed(Of::Waits(name)),
+    }
+}
+
+/// This thread begins a call that blocks.
+#[cold]
+pub(super) fn blocking(checked: &Checked) -> Option<Timed> {
+    match COUNTS.load(Ordering::Relaxed) {
+        false => None,
+        true => timed(of(checked)),
+    }
+}
+
+/// This thread, which kolo has started, works for an entry of another one, which may wait for it.
+pub(in crate::comm) fn counts_elsewhere() {
+    INSIDE.set(true);
+}
+
+#[cold]
+fn timed(of: Of) -> Option<Timed> {
+    let begun = clock::now();
+    (!INSIDE.replace(true)).then_some(Timed { of, begun })
+}
+
+impl Drop for Timed {
+    fn drop(&mut self) {
+        INSIDE.set(false);
+        let time = self.begun.elapsed();
+        let mut tally = lock();
+        let Some(tally) = tally.as_mut() else { return };
+        let row = tally.rows.entry(self.of).or_default();
+        row.took(time);
+        if let Of::Waits(_) = self.of {
+            row.calls += 1;
+        }
+        tally.blocking += time;
+        if tally.process == std::process::id() {
+            tally.processes.tell(tally.blocking);
+        }
+    }
+}
+
+/// This process is about to leave the communicator with that nonce: where it will write the table,
+/// the others have a moment to tell what they have waited.
+pub(in crate::comm) fn leaving(nonce: Nonce) {
+    let mut tally = lock();
+    let mut unsettled = tally
+        .as_mut()
+        .filter(|tally| logging::speaks() && tally.processes.part_with(nonce) && !tally.settled);
+    let settling = unsettled.as_mut().map(|tally| {
+        tally.settled = true;
+        Arc::clone(&tally.processes)
+    });
+    // Other threads of the process go on meanwhile.
+    drop(tally);
+    if let Some(processes) = settling {
+        processes.settle();
+    }
 }
 
 extern "C" fn tell() {
@@ -86,7 +191,11 @@ extern "C" fn tell() {
     let Ok(tally) = TALLY.try_lock() else { return };
     let own = |tally: &&Tally| tally.process == std::process::id() && logging::speaks();
     if let Some(tally) = tally.as_ref().filter(own) {
-        logging::plain(&table(&tally.rows, tally.since.elapsed()));
+        if !tally.settled {
+            tally.processes.settle();
+        }
+        let text = table(&tally.rows, tally.since.elapsed());
+        logging::plain(&(text + &tally.processes.words()));
     }
 }
 
@@ -102,7 +211,11 @@ fn size(bits: u32) -> String {
 }
 
 fn table(rows: &Rows, lasted: Duration) -> String {
-    let calls: u64 = rows.values().map(|row| row.calls).sum();
+    let is_of_calls = |(of, _): &(&Of, &Counted)| matches!(of, Of::Calls(..));
+    let calls: u64 = { rows.iter() }
+        .filter(is_of_calls)
+        .map(|(_, row)| row.calls)
+        .sum();
     let blocking: Duration = rows.values().map(|row| row.blocking).sum();
     let mut text = format!(
         "kolo report: the process of rank 0 has made {calls} calls in {:.1} s, and was {:.3} s in \
@@ -115,16 +228,22 @@ fn table(rows: &Rows, lasted: Duration) -> String {
     }
     let _ = writeln!(
         text,
-        "  {:<16} {:>9} {:>10} {:>12} {:>11} {:>11}  way of the first",
+        "  {:<17} {:>8} {:>10} {:>12} {:>11} {:>11}  way of the first",
         "call", "up to", "calls", "bytes", "seconds", "longest ms"
     );
-    for (&(number, bits), row) in rows {
-        let collective = Collective::ALL.iter().find(|it| **it as u8 == number);
+    for (of, row) in rows {
+        let (name, size) = match *of {
+            Of::Calls(number, bits) => {
+                let collective = Collective::ALL.iter().find(|it| **it as u8 == number);
+                (collective.map_or("?", |it| it.name()), size(bits))
+            }
+            Of::Waits(name) => (name, "-".into()),
+        };
         let _ = writeln!(
             text,
-            "  {:<16} {:>9} {:>10} {:>12} {:>11.3} {:>11.3}  {}",
-            collective.map_or("?", |it| it.name()),
-            size(bits),
+            "  {:<17} {:>8} {:>10} {:>12} {:>11.3} {:>11.3}  {}",
+            name,
+            size,
             row.calls,
             row.bytes,
             row.blocking.as_secs_f64(),
@@ -155,15 +274,16 @@ mod tests {
             longest: Duration::from_millis(2),
             way: "ring, protocol simple".into(),
         };
-        let key = |collective: Collective, bits| (collective as u8, bits);
+        let key = |collective: Collective, bits| Of::Calls(collective as u8, bits);
         let rows = Rows::from([
             (key(Collective::AllReduce, 4), row(5, 20)),
             (key(Collective::Barrier, 0), row(2, 10)),
+            (Of::Waits("GroupEnd"), row(3, 70)),
         ]);
         let text = table(&rows, Duration::from_millis(1500));
-        assert!(text.contains("7 calls in 1.5 s, and was 0.030 s"), "{text}");
+        assert!(text.contains("7 calls in 1.5 s, and was 0.100 s"), "{text}");
         assert!(text.contains("AllReduce              8 B          5           40       0.020"));
-        assert_eq!(text.lines().count(), 4, "{text}");
+        assert_eq!(text.lines().count(), 5, "{text}");
         assert_eq!(table(&Rows::new(), Duration::ZERO).lines().count(), 1);
     }
 }

@@ -27,15 +27,13 @@ impl Inner {
         let note = self.note(exec, checked, number, "");
         let here = self.whereabouts.as_ref();
         let _here = here.map(|here| here.enter(exec, checked, number));
-        let begun = self.seen.tallied.then(clock::now);
+        let timed = tally::blocking(checked);
         let mut ended = Ok(());
         if self.seen.compared && number.is_some() && exec.queue.is_empty() {
             ended = self.check_first(exec, checked, number);
         }
         let ended = ended.and_then(|()| self.at_once(exec, checked, number));
-        if let Some(begun) = begun {
-            tally::took(checked, begun.elapsed());
-        }
+        drop(timed);
         if let Some(note) = note {
             note.ended(&ended);
         }

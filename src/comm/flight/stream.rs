@@ -4,6 +4,7 @@ use super::completion::Completion;
 use super::op::Op;
 use super::wait::Waiter;
 use crate::base::{Error, Result};
+use crate::comm::calling::tally;
 use crate::comm::state::Inner;
 use crate::dtype::outside_operations;
 use crate::exec::{DeviceStream, Waiting};
@@ -38,6 +39,27 @@ impl Last {
         match &self.half {
             None => Some(result),
             Some(half) => Some(half.result()?.and(result)),
+        }
+    }
+
+    fn wait(&self, inner: &Inner) -> Result<()> {
+        let _inside = Engine::global().enter();
+        let mut waiter = Waiter::new(inner, (self.name, None));
+        loop {
+            if let Some(result) = self.result() {
+                return result;
+            }
+            if Engine::global().drive() {
+                waiter.moved();
+            } else if let Err(error) = waiter.pause(inner.blocked_on()) {
+                inner.stop(&error);
+                // None of its calls touches a buffer after this returns.
+                while self.result().is_none() {
+                    inner.let_go();
+                    std::thread::yield_now();
+                }
+                return Err(error);
+            }
         }
     }
 }
@@ -166,6 +188,10 @@ impl Stream {
     pub fn query(&self) -> Result<bool> {
         self.is_of_host()?;
         outside_operations("waits for a stream")?;
+        let _timed = tally::waiting(match self.joins {
+            true => "Test",
+            false => "StreamQuery",
+        });
         Engine::global().drive();
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match last.as_ref().and_then(Last::result) {
@@ -191,23 +217,10 @@ impl Stream {
             };
             (inner, last.clone())
         };
-        let _inside = Engine::global().enter();
-        let mut waiter = Waiter::new(&inner, (last.name, None));
-        loop {
-            if let Some(result) = last.result() {
-                return result;
-            }
-            if Engine::global().drive() {
-                waiter.moved();
-            } else if let Err(error) = waiter.pause(inner.blocked_on()) {
-                inner.stop(&error);
-                // None of its calls touches a buffer after this returns.
-                while last.result().is_none() {
-                    inner.let_go();
-                    std::thread::yield_now();
-                }
-                return Err(error);
-            }
-        }
+        let _timed = tally::waiting(match self.joins {
+            true => "Wait",
+            false => "StreamSynchronize",
+        });
+        last.wait(&inner)
     }
 }
