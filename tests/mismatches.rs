@@ -7,6 +7,9 @@
 //! a common call afterwards and once without. Waiting has a limit, so that a mismatch that nobody
 //! notices ends as a wrong error and not as a hang.
 
+#[path = "mismatches/words.rs"]
+mod words;
+
 use kolo::base::{Code, Error};
 use kolo::bootstrap::ThreadsBootstrap;
 use kolo::comm::{Call, Collective, CommConfig, Communicator, RedOp};

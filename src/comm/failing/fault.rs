@@ -1,5 +1,6 @@
 //! Saying what went wrong between ranks: who called something else, who is late.
 
+use super::disagreement::{both, reason};
 use crate::base::clock;
 use crate::base::turns;
 use crate::base::{Code, Error, Rank, Result};
@@ -57,15 +58,16 @@ pub(in crate::comm) fn mismatch(
             "make all ranks name the same root, and call the same operations in the same order; \
              KOLO_CHECK=1 finds it in the call itself",
         ),
-        (Some(theirs), Some(mine)) => (
-            format!(
-                "ranks disagree: rank {} called {}, but rank {peer} on {place} called {}",
+        (Some(theirs), Some(mine)) => {
+            let (why, remedy) = reason((inner.rank, mine), (peer, theirs));
+            let [mine, theirs] = both(mine, theirs);
+            let what = format!(
+                "ranks disagree: rank {} called {mine}, but rank {peer} on {place} called \
+                 {theirs}{why}",
                 inner.rank,
-                describe(mine),
-                describe(theirs),
-            ),
-            "make all ranks call the same operations with the same arguments in the same order",
-        ),
+            );
+            (what, remedy)
+        }
         _ => (
             format!(
                 "ranks disagree: rank {peer} on {place} has called something else than rank {} in \
@@ -189,18 +191,19 @@ fn compare_boards(inner: &Inner, call: u64) -> Result<()> {
     } else {
         String::new()
     };
+    let (why, remedy) = reason((rank, Signature(other)), (usual_rank, Signature(usual)));
     Err(Error::new(
         Code::InvalidUsage,
         format!(
             "ranks disagree in collective {call} of communicator {}: rank {rank} on {} called {}, \
-             but rank {usual_rank} on {} called {}{more}",
+             but rank {usual_rank} on {} called {}{more}{why}",
             inner.name,
             inner.place(rank),
             describe(Signature(other)),
             inner.place(usual_rank),
             describe(Signature(usual)),
         ),
-        "make all ranks call the same operations with the same arguments in the same order",
+        remedy,
     )
     .with_peer(Rank(rank)))
 }

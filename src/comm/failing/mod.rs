@@ -5,6 +5,7 @@
 //! rank is, by [`whereabouts`], when a signal ends it.
 
 pub(in crate::comm) mod deaths;
+mod disagreement;
 pub(in crate::comm) mod ended;
 pub(in crate::comm) mod farewell;
 pub(in crate::comm) mod fault;
