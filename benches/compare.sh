@@ -19,7 +19,7 @@ echo "| collective | bytes | kolo us | MPI us | ratio | spread % | kolo us in pl
 echo '|---|---|---|---|---|---|---|---|---|'
 for collective in $collectives; do
     $mpirun -n "$ranks" "$prefix/bin/kolo" perf "$collective" -d double -b 8 -e "$max" \
-        -f "$factor" -n 20 -w 5 --compare mpi |
+        -f "$factor" -n 20 -w 5 --compare mpi --wide |
         awk -v name="$collective" '$1 ~ /^[0-9]+$/ {
             print "| " name " | " $1 " | " $6 " | " $10 " | " $11 " | " $12 " | " \
                 $13 " | " $17 " | " $18 " |" }'

@@ -146,7 +146,7 @@ fn every_collective_type_operation_and_root_is_right() {
     };
     for (collective, ranks) in drawn::of_each("perf", ALL.split_whitespace().map(of), 2) {
         let out = perf(&format!(
-            "{collective} --ranks {ranks} -b 8 -e 8K -f 32 -n 1 -w 0 -d all -o all -r all"
+            "{collective} --ranks {ranks} -b 8 -e 8K -f 32 -n 1 -w 0 -d all -o all -r all --wide"
         ));
         let (types_and_ops, roots, sizes) = match collective {
             "barrier" => (1, 1, 1),

@@ -114,7 +114,7 @@ def compare(cluster, mpi, bound=True):
         for sizes in SIZES[mpi]:
             words = PEERS[mpi] + (BOUND if bound else ["env", "KOLO_WAIT=yield"])
             words += [cluster.kolo, "perf", "all_reduce", "-f", "2", "-w", "3",
-                      "--compare", "mpi"] + sizes
+                      "--compare", "mpi", "--wide"] + sizes
             program = cluster.start_mpirun(mpi, [2, 2], words)
             # MPI_Finalize may not return (tests/cluster/harness.py); what was measured is printed.
             program.wait_for("steps:", 600)

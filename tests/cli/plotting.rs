@@ -34,7 +34,7 @@ fn algorithm(variables: &[(&str, &str)], arguments: &str) -> String {
     let mut command = kolo();
     command.arg("perf").args(arguments.split_whitespace());
     command
-        .args("-n 2 -w 0".split(' '))
+        .args("-n 2 -w 0 --wide".split(' '))
         .envs(variables.iter().copied());
     let output = command.output().unwrap();
     let out = stdout(&output);
@@ -78,7 +78,7 @@ fn percentiles_are_in_order_and_in_the_file() {
     let path = scratch("percentiles.json");
     let file = path.display();
     let out = perf(&format!(
-        "alltoall --ranks 2 -b 64 -e 64 -n 9 -w 1 --json {file}"
+        "alltoall --ranks 2 -b 64 -e 64 -n 9 -w 1 --wide --json {file}"
     ));
     let document: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
     std::fs::remove_file(&path).unwrap();
@@ -100,6 +100,34 @@ fn percentiles_are_in_order_and_in_the_file() {
     }
     assert_eq!(row[15..17], ["-", "-"], "{out}");
     assert_eq!(side["algorithm"], row[17].as_str());
+}
+
+/// A terminal, a mail and a page have so many columns; what needs more is asked for.
+#[test]
+fn a_line_has_at_most_120_characters() {
+    let options = "-b 8 -e 4M -f 64 -n 2 -w 0 -d double";
+    for (collective, columns) in [("all_reduce --ranks 3", 13), ("alltoall_v --ranks 2", 13)] {
+        let out = perf(&format!("{collective} {options}"));
+        let longest = out.lines().map(|line| line.chars().count()).max();
+        assert!(longest.is_some_and(|longest| longest <= 120), "{out}");
+        assert!(rows(&out).iter().all(|row| row.len() == columns), "{out}");
+        let wide = perf(&format!("{collective} {options} --wide"));
+        assert!(
+            rows(&wide).iter().all(|row| row.len() == columns + 5),
+            "{wide}"
+        );
+    }
+}
+
+/// One rank more than cores, and one alone.
+#[test]
+fn ranks_that_share_cores_are_told_of() {
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let told = |ranks: usize| {
+        let out = perf(&format!("barrier --ranks {ranks} -n 1 -w 0"));
+        out.contains(&format!("# {ranks} ranks of ")) && out.contains(" share ")
+    };
+    assert!(told(cores + 1) && !told(1));
 }
 
 /// The texts of a picture, and how many marks of points it has.

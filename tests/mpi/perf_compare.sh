@@ -9,7 +9,7 @@ set -euo pipefail
 # such a form.
 beside() {
     echo "== 3 ranks: kolo perf $* --compare mpi"
-    $MPIRUN -n 3 "$KOLO" perf "$@" -b 8 -e 64K -f 20 -n 1 -w 0 --compare mpi >table ||
+    $MPIRUN -n 3 "$KOLO" perf "$@" -b 8 -e 64K -f 20 -n 1 -w 0 --compare mpi --wide >table ||
         { cat table; return 1; }
     awk -v number='^[0-9]+(\\.[0-9]+)?$' '
         $1 ~ /^[0-9]+$/ {
@@ -26,7 +26,7 @@ done
 # Nothing to compare with.
 for options in '-o exactsum -d double' '-d complex64' '-o band -d int32'; do
     # shellcheck disable=SC2086
-    $MPIRUN -n 2 "$KOLO" perf all_reduce $options -b 64 -e 64 -n 1 -w 0 --compare mpi >table
+    $MPIRUN -n 2 "$KOLO" perf all_reduce $options -b 64 -e 64 -n 1 -w 0 --compare mpi --wide >table
     awk '$1 ~ /^[0-9]+$/ { seen++; if ($9 != "0" || $10 != "-" || $17 != "-") bad++ }
         END { exit seen != 1 || bad > 0 }' table || { cat table; exit 1; }
 done

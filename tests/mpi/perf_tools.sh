@@ -48,7 +48,7 @@ refused 2 "^process 1: .*'--frobnicate'" \
     $MPIRUN -n 1 "$KOLO" perf all_reduce : -n 1 "$KOLO" perf all_reduce --frobnicate
 
 # Names of MPI and NCCL; the head of kolo perf; algorithms and percentiles at the end of a line.
-$MPIRUN -n 2 "$KOLO" perf MPI_Allreduce -b 8 -e 8 -n 5 -w 1 >table
+$MPIRUN -n 2 "$KOLO" perf MPI_Allreduce -b 8 -e 8 -n 5 -w 1 --wide >table
 awk '/^# kolo .*: all_reduce among 2 ranks$/ { heads++ }
     $1 == "8" { rows++; if (NF != 18 || $18 != "oneshot" || $14 > $15 || $16 > $17) bad++ }
     END { exit heads != 1 || rows != 1 || bad > 0 }' table || { cat table; exit 1; }

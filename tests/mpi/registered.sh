@@ -10,7 +10,8 @@ for n in 1 2 3 4; do
     [ "$($MPIRUN -n $n ./registered)" = "all right" ] || fail "$n ranks"
 done
 measure() {
-    $MPIRUN -n 2 "$KOLO" perf all_reduce --buffers "$1" -b 256K -e 1M -f 4 -n 3 -w 1 >table 2>&1 ||
+    $MPIRUN -n 2 "$KOLO" perf all_reduce --buffers "$1" -b 256K -e 1M -f 4 -n 3 -w 1 --wide \
+        >table 2>&1 ||
         fail "$1: $(cat table)"
     grep -q 'executed == planned' table || fail "$1: steps beside the plan: $(cat table)"
 }

@@ -129,11 +129,12 @@ neighbor_* exchange with the ranks below and above on a ring of all ranks.
 
 Columns: size and count of the data, time of one call, algbw = size / time, busbw = algbw times a
 factor that makes it comparable with the speed of the hardware (2(n-1)/n for all_reduce), and the
-number of wrong elements on all ranks; once with separate buffers, once in place. Then for both the
-time that half of the calls (p50) and 99 of 100 (p99) do not exceed, taken from as many calls more,
-and the algorithm that did the work; `direct` is that of buffers that are read where they lie.
-With --compare, time is the median of five measurements, in turns with the other's, where all calls
-find freshly written data; spread% is the distance of the extremes of the ratio.
+number of wrong elements on all ranks; once with separate buffers, once in place. --wide adds for
+both the time that half of the calls (p50) and 99 of 100 (p99) do not exceed, taken from as many
+calls more, and the algorithm that did the work; `direct` is that of buffers that are read where
+they lie. With --compare, the times of MPI stand where bandwidths would (--wide has both), and time
+is the median of five measurements, in turns with the other's, where all calls find freshly written
+data; spread% is the distance of the extremes of the ratio.
 
 The exit code is 0 if every result is right, 1 if not, 2 for a mistake in the options.";
 

@@ -4,7 +4,7 @@
 use super::device;
 use super::options::PerfArgs;
 use super::tool;
-use super::who::Who;
+use super::who::{SharedCores, Who};
 
 /// The lines before the table, for sizes of up to `most` bytes that there is memory for.
 pub fn lines(args: &PerfArgs, who: &Who, most: u64) -> Vec<String> {
@@ -27,6 +27,9 @@ pub fn lines(args: &PerfArgs, who: &Who, most: u64) -> Vec<String> {
     });
     let mut notes = tool::notes(args);
     notes.extend(device::left_out(args));
+    if !args.form.is_tool() && !args.on_gpus() {
+        notes.extend(who.crowds().iter().map(crowded));
+    }
     if !notes.is_empty() {
         lines.push("#".to_string());
         lines.extend(notes.iter().map(|note| format!("# {note}")));
@@ -126,6 +129,16 @@ fn in_words(args: &PerfArgs, who: &Who, most: u64) -> Vec<String> {
         args.warmup
     ));
     lines
+}
+
+/// That times are those of ranks that take turns.
+fn crowded(crowd: &SharedCores) -> String {
+    let cores = count(crowd.cores as u64, "core");
+    format!(
+        "{} ranks of {} share {cores}: some calls wait for a turn, so the mean time says little, \
+         and p50 says more (--wide)",
+        crowd.ranks, crowd.host
+    )
 }
 
 /// The ranks, one a line.

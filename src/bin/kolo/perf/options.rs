@@ -224,6 +224,9 @@ pub struct PerfArgs {
     /// Measure the same calls of another implementation too, in turns
     #[arg(long, value_name = "WHAT")]
     pub compare: Option<Rival>,
+    /// Show all columns: percentiles and algorithm, and with --compare bandwidths
+    #[arg(long)]
+    pub wide: bool,
     /// As which program this runs, and what variables of nccl-tests say to it.
     #[arg(skip)]
     pub form: Form,

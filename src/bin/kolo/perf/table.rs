@@ -1,6 +1,8 @@
 //! The printed table and the JSON file. Number formats are those of nccl-tests, and so is the whole
 //! layout of the programs `*_perf`, so that programs that read its output read this one. `kolo
-//! perf` has more columns, at the end of a line: percentiles of single calls, and the algorithm.
+//! perf --wide` has more columns, at the end of a line: percentiles of single calls, and the
+//! algorithm. Without it a line has at most 120 characters: beside another library, those of both
+//! libraries' times take the place of bandwidths.
 
 use super::case::Case;
 use super::memory;
@@ -77,12 +79,15 @@ impl<'a> Report<'a> {
         let root = case.root.map_or(-1, i64::from);
         let dtype = case.dtype.name();
         let indent = if self.args.form.is_tool() { "" } else { "  " };
-        let mut line = format!("{indent}{size:>12}  {count:>12}  {dtype:>8}  {op:>6}  {root:>6}");
+        let mut line = match is_brief(self.args) {
+            true => format!("{indent}{size:>12}  {dtype:>8}  {op:>6}"),
+            false => format!("{indent}{size:>12}  {count:>12}  {dtype:>8}  {op:>6}  {root:>6}"),
+        };
         for side in &sides {
             line.push_str("  ");
             line.push_str(&cells(side.as_ref(), self.args));
         }
-        if !self.args.form.is_tool() {
+        if has_more(self.args) {
             line.push_str(&more_cells(&sides));
         }
         if self.args.timestamps == 1 {
@@ -204,6 +209,16 @@ fn fast_enough(average: f64, least: Option<f64>) -> Option<bool> {
     least.map(|least| average >= 0.9 * least)
 }
 
+/// Whether the columns behind those of nccl-tests are wanted.
+fn has_more(args: &PerfArgs) -> bool {
+    args.wide && !args.form.is_tool()
+}
+
+/// Whether columns make room for those of the rival, so that a line keeps to 120 characters.
+fn is_brief(args: &PerfArgs) -> bool {
+    args.compare.is_some() && !args.wide && !args.form.is_tool()
+}
+
 /// The lines of column heads: what stands over each side, its columns, and their units.
 fn heads(args: &PerfArgs) -> Vec<String> {
     let time = if args.cpu_time == 1 {
@@ -211,12 +226,21 @@ fn heads(args: &PerfArgs) -> Vec<String> {
     } else {
         "time"
     };
-    let mut side = [
-        String::new(),
-        format!("{time:>7}   algbw   busbw #wrong"),
-        "   (us)  (GB/s)  (GB/s)".to_string(),
-    ]
-    .map(|text| format!("{text:<30}"));
+    let brief = is_brief(args);
+    let side = match brief {
+        true => [
+            String::new(),
+            format!("{time:>7} #wrong"),
+            "   (us)       ".to_string(),
+        ],
+        false => [
+            String::new(),
+            format!("{time:>7}   algbw   busbw #wrong"),
+            "   (us)  (GB/s)  (GB/s)".to_string(),
+        ],
+    };
+    let own = if brief { 14 } else { 30 };
+    let mut side = side.map(|text| format!("{text:<own$}"));
     if args.compare.is_some() {
         side[0].push_str(&" ".repeat(25));
         side[1].push_str("   mpi-us  ratio spread%");
@@ -224,13 +248,14 @@ fn heads(args: &PerfArgs) -> Vec<String> {
     }
     let width = side[1].len();
     let first = if args.form.is_tool() { 10 } else { 12 };
-    let left = |[size, count, dtype, op, root]: [&str; 5]| {
-        format!("# {size:>first$}  {count:>12}  {dtype:>8}  {op:>6}  {root:>6}")
+    let left = |[size, count, dtype, op, root]: [&str; 5]| match brief {
+        true => format!("# {size:>first$}  {dtype:>8}  {op:>6}"),
+        false => format!("# {size:>first$}  {count:>12}  {dtype:>8}  {op:>6}  {root:>6}"),
     };
     // The word over two columns stands in their middle.
-    let more = match args.form.is_tool() {
-        true => [""; 3].map(str::to_string),
-        false => [
+    let more = match has_more(args) {
+        false => [""; 3].map(str::to_string),
+        true => [
             format!("  {:^16}  {:^16}  ", "out-of-place", "in-place"),
             format!("  {0:>7}  {1:>7}  {0:>7}  {1:>7}  algorithm", "p50", "p99"),
             format!("  {0:>7}  {0:>7}  {0:>7}  {0:>7}", "(us)"),
@@ -303,7 +328,10 @@ fn cells(side: Option<&Outcome>, args: &PerfArgs) -> String {
         } else {
             ""
         };
-        return format!("{na:>7}  {na:>6}  {na:>6}  {na:>5}{more}");
+        return match is_brief(args) {
+            true => format!("{na:>7}  {na:>5}{more}"),
+            false => format!("{na:>7}  {na:>6}  {na:>6}  {na:>5}{more}"),
+        };
     };
     let shown = match of_issuing {
         true => side.took.issued_us,
@@ -313,7 +341,10 @@ fn cells(side: Option<&Outcome>, args: &PerfArgs) -> String {
     let wrong = side
         .wrong
         .map_or("N/A".to_string(), |wrong| wrong.to_string());
-    let mut text = format!("{time}  {algbw:6.2}  {busbw:6.2}  {wrong:>5}");
+    let mut text = match is_brief(args) {
+        true => format!("{time}  {wrong:>5}"),
+        false => format!("{time}  {algbw:6.2}  {busbw:6.2}  {wrong:>5}"),
+    };
     if compares {
         text.push_str(&match &side.rival {
             Some(versus) => format!(

@@ -8,11 +8,30 @@ use kolo::base::{Error, Rank, Result};
 use kolo::topo::graph::TopoFile;
 use kolo::topo::{Machine, RankPlace};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// All ranks.
 pub struct Who {
     /// In rank order.
     pub places: Vec<Value>,
+}
+
+/// Ranks of a node that share its cores.
+#[derive(Debug, PartialEq, Eq)]
+pub struct SharedCores {
+    pub host: String,
+    pub ranks: usize,
+    pub cores: usize,
+}
+
+/// The numbers of a list such as `0-3,8`.
+fn numbers(list: &str) -> impl Iterator<Item = u32> + '_ {
+    list.split(',')
+        .filter_map(|part| {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            Some(first.trim().parse::<u32>().ok()?..=last.trim().parse().ok()?)
+        })
+        .flatten()
 }
 
 /// One rank as the list before the table shows it.
@@ -83,6 +102,36 @@ impl Who {
         nodes.len()
     }
 
+    /// Nodes on which there are more ranks than cores that they may use; where cores are only
+    /// counted, as many as there are at least.
+    pub fn crowds(&self) -> Vec<SharedCores> {
+        let mut nodes: Vec<(&Value, SharedCores, BTreeSet<u32>)> = Vec::new();
+        for place in &self.places {
+            let node = &place["node"];
+            let at = nodes.iter().position(|known| known.0 == node);
+            let at = at.unwrap_or_else(|| {
+                let host = place["host"].as_str().unwrap_or("?").to_owned();
+                let (ranks, cores) = (0, 0);
+                nodes.push((node, SharedCores { host, ranks, cores }, BTreeSet::new()));
+                nodes.len() - 1
+            });
+            let (_, crowd, cores) = &mut nodes[at];
+            crowd.ranks += 1;
+            let text = place["cores"].as_str().unwrap_or("");
+            let counted = text
+                .strip_suffix(" of them")
+                .and_then(|count| count.parse().ok());
+            crowd.cores = crowd.cores.max(counted.unwrap_or(0));
+            cores.extend(numbers(text));
+        }
+        let all = nodes.into_iter().map(|(_, crowd, cores)| SharedCores {
+            cores: crowd.cores.max(cores.len()),
+            ..crowd
+        });
+        all.filter(|crowd| 0 < crowd.cores && crowd.cores < crowd.ranks)
+            .collect()
+    }
+
     /// The ranks for the list, in order; devices of a process begin with `first`, if it is given.
     pub fn list(&self, first: Option<u32>) -> impl Iterator<Item = Seen<'_>> {
         self.places.iter().enumerate().map(move |(rank, place)| {
@@ -136,6 +185,25 @@ impl Who {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranks_that_share_cores_are_found() {
+        let place = |node: &str, cores: &str| {
+            let host = format!("host of {node}");
+            json!({ "node": node, "host": host, "cores": cores })
+        };
+        let places = vec![
+            place("a", "0-1"),
+            place("b", "0,2-4"),
+            place("a", "1"),
+            place("b", "0,2-4"),
+            place("a", "0-1"),
+            place("c", "64 of them"),
+        ];
+        let crowds = Who { places }.crowds();
+        let (host, ranks, cores) = ("host of a".to_owned(), 3, 2);
+        assert_eq!(crowds, [SharedCores { host, ranks, cores }]);
+    }
 
     #[test]
     fn devices_count_on_nodes_or_from_a_number_in_processes() {
