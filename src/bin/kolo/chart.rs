@@ -55,13 +55,18 @@ fn escaped(text: &str) -> String {
 const WIDTH: f64 = 960.0;
 /// Of one panel.
 const HEIGHT: f64 = 600.0;
-const LEFT: f64 = 90.0;
+/// From the left edge to the foot of the axis' title, which stands upright there.
+const TITLE: f64 = 24.0;
+/// From the labels of the axis to the axis, and from its title to the labels.
+const GAP: f64 = 14.0;
 /// Room for the legend.
 const RIGHT: f64 = 170.0;
 const TOP: f64 = 56.0;
 const BOTTOM: f64 = 64.0;
 /// Of a letter in the legend, on average.
 const LETTER: f64 = 7.2;
+/// Of a letter at an axis, mostly a digit.
+const DIGIT: f64 = 8.2;
 
 /// Colours that are told apart by most people, also side by side with their dash.
 const COLOURS: [&str; 12] = [
@@ -74,6 +79,8 @@ const MARKS: [&str; 3] = ["circle", "square", "diamond"];
 struct Axes {
     x: (f64, f64),
     y: (f64, f64),
+    /// Where it begins: the longest label and the title stand side by side before it.
+    left: f64,
     /// Right end.
     right: f64,
 }
@@ -88,16 +95,21 @@ impl Axes {
         };
         let x = range(&mut points().map(|point| point.0.log2()));
         let y = range(&mut points().map(|point| point.1.log10()));
+        let y = (y.0.floor(), y.1.ceil().max(y.0.floor() + 1.0));
+        let decades = y.0 as i32..=y.1 as i32;
+        let labels = decades.map(|decade| (panel.label)(10f64.powi(decade)).chars().count());
+        let longest = labels.max().unwrap_or(0) as f64 * DIGIT;
         Axes {
             x: (x.0, x.1.max(x.0 + 1.0)),
-            y: (y.0.floor(), y.1.ceil().max(y.0.floor() + 1.0)),
+            y,
+            left: TITLE + GAP + longest + GAP,
             right: width - RIGHT,
         }
     }
 
     fn x(&self, value: f64) -> f64 {
         let part = (value.log2() - self.x.0) / (self.x.1 - self.x.0);
-        LEFT + part * (self.right - LEFT)
+        self.left + part * (self.right - self.left)
     }
 
     fn y(&self, value: f64) -> f64 {
@@ -117,7 +129,7 @@ fn draw(title: &str, panels: &[Panel]) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
          viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" font-size=\"14\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
-         <text x=\"{LEFT}\" y=\"28\" font-size=\"18\" fill=\"#111\">{title}</text>\n"
+         <text x=\"{TITLE}\" y=\"28\" font-size=\"18\" fill=\"#111\">{title}</text>\n"
     );
     for (index, panel) in panels.iter().enumerate() {
         let down = HEIGHT * index as f64;
@@ -148,7 +160,7 @@ fn one(svg: &mut String, panel: &Panel, width: f64) {
 }
 
 fn grid(svg: &mut String, axes: &Axes, panel: &Panel) {
-    let (left, right) = (LEFT, axes.right);
+    let (left, right) = (axes.left, axes.right);
     let (top, bottom) = (TOP, HEIGHT - BOTTOM);
     let every = (((axes.x.1 - axes.x.0) / 10.0).ceil() as i32).max(1);
     let mut power = axes.x.0.ceil() as i32;
@@ -170,7 +182,7 @@ fn grid(svg: &mut String, axes: &Axes, panel: &Panel) {
             svg,
             "<line x1=\"{left}\" y1=\"{y:.1}\" x2=\"{right}\" y2=\"{y:.1}\" stroke=\"#bbb\"/>\
              <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\" fill=\"#333\">{label}</text>",
-            left - 14.0,
+            left - GAP,
             y + 5.0
         );
         if decade == axes.y.1 as i32 {
@@ -190,7 +202,7 @@ fn grid(svg: &mut String, axes: &Axes, panel: &Panel) {
         "<rect x=\"{left}\" y=\"{top}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"none\" \
          stroke=\"#555\"/>\
          <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"#111\">size in bytes</text>\
-         <text transform=\"translate(24 {:.1}) rotate(-90)\" text-anchor=\"middle\" \
+         <text transform=\"translate({TITLE} {:.1}) rotate(-90)\" text-anchor=\"middle\" \
          fill=\"#111\">{}</text>",
         right - left,
         bottom - top,
@@ -304,6 +316,49 @@ fn legend(svg: &mut String, panel: &Panel, right: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The places of the upright title and of the labels beside it, as an SVG has them.
+    fn places(svg: &str) -> (f64, Vec<(f64, String)>) {
+        let document = roxmltree::Document::parse(svg).expect("an SVG");
+        let texts = document.descendants().filter(|it| it.has_tag_name("text"));
+        let (mut title, mut labels) = (f64::NAN, Vec::new());
+        for text in texts {
+            if let Some(turned) = text.attribute("transform") {
+                let at = turned.trim_start_matches("translate(").split(' ').next();
+                title = at.and_then(|at| at.parse().ok()).unwrap_or(f64::NAN);
+            } else if text.attribute("text-anchor") == Some("end") {
+                let x: f64 = text.attribute("x").unwrap().parse().unwrap();
+                labels.push((x, text.text().unwrap_or_default().to_owned()));
+            }
+        }
+        (title, labels)
+    }
+
+    /// A digit of this font is 0.56 of its size wide, and its letters reach 4 below their line.
+    #[test]
+    fn the_title_of_an_axis_keeps_clear_of_its_labels() {
+        for most in [1e2, 1e5, 1e9] {
+            let curve = Curve {
+                name: "ring".into(),
+                points: vec![(8.0, 0.001, true), (64.0, most, true)],
+            };
+            let panel = Panel {
+                curves: vec![curve],
+                circles: Vec::new(),
+                values: "time, us",
+                label: |value| format!("{value}"),
+            };
+            let (title, labels) = places(&draw("a title", &[panel]));
+            assert!(labels.len() > 4, "{labels:?}");
+            for (end, text) in labels {
+                let begin = end - 0.56 * 14.0 * text.chars().count() as f64;
+                assert!(
+                    begin > title + 4.0,
+                    "{text} begins at {begin}, the title ends at {title}"
+                );
+            }
+        }
+    }
 
     #[test]
     fn names_from_files_do_not_end_the_picture() {
