@@ -47,11 +47,8 @@ pub(in crate::comm) fn put_together(party: &net::Party, made: Made) -> Communica
     } = *party;
     let (rank, deaths) = (bootstrap.rank().0, made.deaths);
     if settings.report() {
-        let has_other_nodes = made.network.is_some();
-        tally::begin(|| {
-            let (of, on) = ((Rank(rank), places), (node, Nonce(nonce)));
-            Processes::new(of, on, has_other_nodes)
-        });
+        let (of, has_other_nodes) = ((Rank(rank), places), made.network.is_some());
+        tally::begin(|| Processes::new(of, (node, Nonce(nonce)), has_other_nodes));
     }
     let whereabouts = Whereabouts::wanted(settings);
     let carrier = made.exec.device.as_ref().and_then(|on| on.carrier.clone());

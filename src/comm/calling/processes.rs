@@ -96,7 +96,7 @@ impl Processes {
         board.has_left() || board.has_ended()
     }
 
-    /// What is known of all of them.
+    /// Sentences about all of them, as far as they are known.
     pub fn words(&self) -> String {
         let known = self.lowest.iter().filter_map(|(rank, place)| {
             let time = self.node.board(rank.index()).waited()?;
