@@ -86,6 +86,13 @@ static void initialisation(void) {
     FAILS(bad, "version", koloGetVersion(NULL));
     OK(koloGetVersion(&version));
     CHECK(version == KOLO_VERSION_CODE);
+    char value[64];
+    FAILS(bad, "key", koloGetSetting(NULL, value, sizeof value));
+    FAILS(bad, "value", koloGetSetting("socket_family", NULL, sizeof value));
+    FAILS(bad, "no_such_key", koloGetSetting("no_such_key", value, sizeof value));
+    FAILS(bad, "bytes = 3", koloGetSetting("socket_family", value, 3));
+    OK(koloGetSetting("socket_family", value, 4));
+    CHECK(strcmp(value, "any") == 0);
     FAILS(bad, "uniqueId", koloGetUniqueId(NULL));
     OK(koloGetUniqueId(&id));
     FAILS(bad, "newcomm", koloCommInitRank(NULL, 1, id, 0));

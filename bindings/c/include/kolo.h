@@ -1291,6 +1291,16 @@ koloResult_t koloCommGetRoute(const char *call,
                               koloRoute_t *route);
 
 /**
+ * Writes the value that the setting `key` has in this process, with its zero byte, to `value`,
+ * where `bytes` bytes are. Settings are read as for a new communicator; docs/settings.md lists
+ * the keys.
+ * Errors: koloInvalidArgument (NULL, unknown key, a longer value), koloInvalidUsage (a setting is
+ * wrong, of whatever key), koloSystemError (a file that cannot be read). Any thread, any time.
+ */
+KOLO_MUST_CHECK
+koloResult_t koloGetSetting(const char *key, char *value, size_t bytes);
+
+/**
  * Makes a stream. Errors: koloInvalidArgument (NULL), koloSystemError. Any thread.
  */
 KOLO_MUST_CHECK

@@ -32,6 +32,7 @@ pub mod message;
 pub mod op;
 pub mod request;
 pub mod route;
+pub mod setting;
 pub mod stream;
 pub mod table;
 pub mod vector;

@@ -39,6 +39,7 @@ const C_ONLY: &[&str] = &[
     "CommGetRoute",
     "CommInitAll",
     "GetErrorString",
+    "GetSetting",
     "MemAlloc",
     "MemAllocDevice",
     "MemFree",

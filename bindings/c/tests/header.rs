@@ -25,6 +25,7 @@ fn generate() -> String {
         "exact",
         "op",
         "route",
+        "setting",
         "stream",
         "request",
         "memory",
