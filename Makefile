@@ -50,11 +50,13 @@ PROFILE ?= release
 BUILT    = target/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
 STAGE    = $(CURDIR)/build/$(if $(filter dev,$(PROFILE)),checked,stage)
 
-TESTED  := --workspace --exclude kolo-mpi
+TESTED  := --workspace --exclude kolo-mpi --exclude kolo-pmpi
 FORTRAN := $(wildcard bindings/fortran/*.*)
-MPI_SRC := $(wildcard bindings/mpi/src/* bindings/mpi/build.rs bindings/mpi/*.h bindings/mpi/abi/* bindings/mpi/front/*) Cargo.lock
+MPI_SRC := $(wildcard bindings/mpi/src/* bindings/mpi/build.rs bindings/mpi/*.h bindings/mpi/abi/* bindings/mpi/front/*) \
+           $(wildcard bindings/pmpi/src/* bindings/pmpi/build.rs bindings/pmpi/front/*) Cargo.lock
 # The example in Rust that is linked to an MPI is built with it, for the tests.
 MPI_RUST = $(if $(filter dev,$(PROFILE)),--lib --example hello_mpi)
+MPI_PARTS := -p kolo-mpi -p kolo-pmpi
 
 # What a module for one of these MPIs must know; MODULES_openmpi=... is taken from the environment.
 COMPILER_NAMES = $(foreach one,$(FAMILIES),MPICC_$(one)="$(MPICC_$(one))")
@@ -114,7 +116,7 @@ test test-full check: PROFILE = dev
 check: ## formatting and lints, warnings are errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --profile $(PROFILE) $(TESTED) --all-targets -- -D warnings
-	MPICC=$(MPICC_$(MPI)) $(CARGO) clippy --locked --profile $(PROFILE) -p kolo-mpi -- -D warnings
+	MPICC=$(MPICC_$(MPI)) $(CARGO) clippy --locked --profile $(PROFILE) $(MPI_PARTS) -- -D warnings
 
 test-rdma: deps ## run all RDMA tests, in a virtual machine that has RDMA devices
 	CARGO=$(CARGO) tests/softroce/verbs.sh
@@ -203,9 +205,10 @@ $(FAMILIES:%=mpi-%): mpi-%: core
 # It takes one word, and is given one.
 $(BUILT)/mpi/%/libkolo_mpi.so: $(MPI_SRC) $(BUILT)/mpi/%/compiler
 	@printf '#!/bin/sh\nexec %s "$$@"\n' '$(MPICC_$*)' >$(@D)/mpicc && chmod +x $(@D)/mpicc
-	$(CARGO) clean --quiet --locked --profile $(PROFILE) -p mpi-sys -p kolo-mpi
-	MPICC=$(CURDIR)/$(@D)/mpicc $(CARGO) build --locked --profile $(PROFILE) -p kolo-mpi $(MPI_RUST)
+	$(CARGO) clean --quiet --locked --profile $(PROFILE) -p mpi-sys $(MPI_PARTS)
+	MPICC=$(CURDIR)/$(@D)/mpicc $(CARGO) build --locked --profile $(PROFILE) $(MPI_PARTS) $(MPI_RUST)
 	@MPICC=$(@D)/mpicc bindings/mpi/front/build.sh $(BUILT) $(@D)
+	@bindings/pmpi/front/build.sh $(BUILT) $(@D)
 	@$(if $(MPI_RUST),install -D $(BUILT)/examples/hello_mpi $(@D)/hello_mpi)
 
 # Is newer than what was built when another compiler is named, or the name leads elsewhere.

@@ -272,9 +272,15 @@ code "$built/libkolo_softgpu.so" lib/kolo/softgpu/libcuda.so.1
 "$built/kolo" softgpu --write-kernels "$scratch/kernels.softgpu"
 put 644 "$scratch/kernels.softgpu" lib/kolo/softgpu/kolo_kernels.softgpu
 
+# One file for every MPI, which programs preload, and beside it a part for each.
+code "$built/libkolo_pmpi.so" "lib/libkolo_pmpi.so.$version"
+link "libkolo_pmpi.so.$version" lib/libkolo_pmpi.so.0
+link libkolo_pmpi.so.0 lib/libkolo_pmpi.so
+
 for family in $families; do
     code "$built/mpi/$family/libkolo_mpi.so" "lib/kolo/$family/libkolo_mpi.so.$version"
     code "$built/mpi/$family/libkolo_mpi_calls.so" "lib/kolo/$family/libkolo_mpi_calls.so"
+    code "$built/mpi/$family/libkolo_pmpi_calls.so" "lib/kolo/$family/libkolo_pmpi_calls.so"
     link "libkolo_mpi.so.$version" "lib/kolo/$family/libkolo_mpi.so.0"
     link libkolo_mpi.so.0 "lib/kolo/$family/libkolo_mpi.so"
     # Fortran programs name nothing of this library, and would lose it where --as-needed is usual.

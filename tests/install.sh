@@ -12,7 +12,8 @@ fail() { echo "FAIL  $*" >&2; exit 1; }
 for name in bin/kolo include/kolo.h include/kolo_mpi.h lib/libkolo.so lib/libkolo.so.0 \
     include/kolo/gfortran/kolo.mod include/kolo/flang/kolo.mod lib/libkolo_fortran_gfortran.so \
     lib/libkolo_fortran_flang.so lib/kolo/openmpi/libkolo_mpi.so lib/kolo/mpich/libkolo_mpi.so \
-    lib/kolo/libkolo_verbs.so \
+    lib/libkolo_pmpi.so.0 lib/kolo/openmpi/libkolo_pmpi_calls.so \
+    lib/kolo/mpich/libkolo_pmpi_calls.so lib/kolo/libkolo_verbs.so \
     share/kolo/fortran/kolo.f90 share/doc/kolo/README.md etc/kolo.toml \
     lib/cmake/kolo/kolo-config.cmake share/man/man7/kolo.7 share/kolo/examples/c/hello.c \
     share/doc/kolo/slurm/README.md share/kolo/slurm/jobs/mpi.sbatch; do

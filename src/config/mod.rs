@@ -51,6 +51,8 @@ mod option;
 #[macro_use]
 mod options_memory;
 #[macro_use]
+mod options_pmpi;
+#[macro_use]
 mod options_start;
 #[macro_use]
 mod options_verbs;
@@ -93,8 +95,8 @@ pub use sources::Sources;
 pub use value::{FaultFlip, HostPort, PrefixList, Value};
 pub use word::Word;
 pub use words::{
-    Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Errors, GdrLevel, HoldIn, Net, OnSignal,
-    Progress, Proto, Pxn, SocketFamily, Stores, Wait,
+    Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Dropin, Errors, FloatSums, GdrLevel,
+    HoldIn, Net, OnSignal, Progress, Proto, Pxn, SocketFamily, Stores, Wait,
 };
 
 /// Whether lines on a terminal may have colours: `NO_COLOR` (no-color.org) forbids them.

@@ -1,9 +1,10 @@
 //! The options of memory that is kept, which go behind those of the start.
 
-/// Expands to the whole table: the entries that it is given, those of memory, and those of RDMA.
+/// Expands to the whole table: the entries that it is given, those of memory, and those of the
+/// files that follow.
 macro_rules! with_memory_options {
     ($($others:tt)*) => {
-        with_verbs_options! {
+        with_pmpi_options! {
             $($others)*
 
             /// Memory of slots above which a process has empty connections give theirs back,

@@ -73,6 +73,22 @@ words! {
         Report = "report",
     }
 
+    /// Whether a preloaded `libkolo_pmpi` takes calls.
+    Dropin {
+        /// all calls stay with MPI
+        Off = "off",
+        /// kolo takes the collectives of docs/dropin.md
+        On = "on",
+    }
+
+    /// Who runs sums and products of floats.
+    FloatSums {
+        /// kolo, whose order of summing is not MPI's
+        Kolo = "kolo",
+        /// MPI
+        Mpi = "mpi",
+    }
+
     /// The phase of a start that a rank does not leave.
     HoldIn {
         /// none

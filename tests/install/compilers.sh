@@ -15,7 +15,8 @@ mpich=${MPICC_mpich:-mpicc.mpich} openmpi=${MPICC_openmpi:-mpicc.openmpi}
 mkdir -p "$scratch/tree/bindings/c"
 cd "$scratch/tree"
 cp "$here/Makefile" "$here/Cargo.lock" .
-cp -r "$here/bindings/mpi" "$here/bindings/fortran" "$here/bindings/install.sh" bindings
+cp -r "$here/bindings/mpi" "$here/bindings/pmpi" "$here/bindings/fortran" \
+    "$here/bindings/install.sh" bindings
 cp -r "$here/bindings/c/include" bindings/c
 # Only whose wrapper it is given matters here.
 cat >bindings/fortran/build.sh <<'S'
@@ -33,6 +34,7 @@ echo 'int MPI_Finalize(void); int stop(void); int stop(void) { return MPI_Finali
 # As one word, as crate mpi takes it.
 "$MPICC" -fPIC -c stop.c -o stop.o
 ar rc target/release/libkolo_mpi.a stop.o
+cp target/release/libkolo_mpi.a target/release/libkolo_pmpi.a
 "$MPICC" -shared -fPIC -Wl,--no-as-needed stop.c -o target/release/libkolo_mpi.so
 S
 chmod +x "$scratch/cargo" bindings/fortran/build.sh

@@ -1,0 +1,112 @@
+//! The start and the end: what the front calls at the end of MPI_Init, and MPI when it ends.
+
+use crate::settings::{self, Settings};
+use crate::sys::kolo_pmpi_no_copy;
+use crate::{Function, agree, comms, contained, forms, kinds, report, say};
+use mpi::ffi;
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// `KOLO_PMPI_VERSION` of `front/front.h`.
+const VERSION: u32 = 1;
+
+/// `struct kolo_pmpi_begin` of the front.
+#[repr(C)]
+pub struct Table {
+    size: usize,
+    version: u32,
+    count: u32,
+    native: *const Function,
+    taken: *mut Function,
+    off: Option<unsafe extern "C" fn()>,
+}
+
+static NATIVE: AtomicPtr<Function> = AtomicPtr::new(std::ptr::null_mut());
+static OFF: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+/// MPI's function at a place of the front's list, which kolo took: so MPI has it.
+#[inline]
+pub fn native(place: usize) -> Function {
+    // SAFETY: the front's table, which stays.
+    unsafe { *NATIVE.load(Ordering::Relaxed).add(place) }
+}
+
+/// 0: kolo takes calls.
+///
+/// # Safety
+/// The front's table, whose arrays stay as long as the process. MPI is initialised.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kolo_pmpi_begin(table: *mut Table) -> c_int {
+    contained(1, || {
+        // SAFETY: the caller's promise.
+        let table = unsafe { &mut *table };
+        let functions = forms::all();
+        if table.size < size_of::<Table>()
+            || table.version != VERSION
+            || table.count as usize != functions.len()
+        {
+            say(
+                "kolo: libkolo_pmpi.so and libkolo_pmpi_calls.so are of different versions. \
+                 Remedy: install kolo anew",
+            );
+            return 1;
+        }
+        NATIVE.store(table.native.cast_mut(), Ordering::Relaxed);
+        kinds::begin();
+        let settings = Settings::read();
+        if !agree::agree(&settings) || !comms::begin() || !ends_last(table.off) {
+            return 1;
+        }
+        for (place, &function) in functions.iter().enumerate() {
+            // SAFETY: both have as many places.
+            unsafe {
+                if !(*table.native.add(place)).is_null() {
+                    *table.taken.add(place) = function;
+                }
+            }
+        }
+        0
+    })
+}
+
+/// Hangs on MPI_COMM_SELF what is to happen when MPI ends. It is the first attribute there, so its
+/// function is the last that MPI calls.
+fn ends_last(off: Option<unsafe extern "C" fn()>) -> bool {
+    let Some(off) = off else {
+        return false;
+    };
+    OFF.store(off as *mut c_void, Ordering::Relaxed);
+    let mut keyval = 0;
+    // SAFETY: MPI is initialised; the function stays.
+    unsafe {
+        ffi::PMPI_Comm_create_keyval(
+            kolo_pmpi_no_copy,
+            Some(ending),
+            &mut keyval,
+            std::ptr::null_mut(),
+        ) == 0
+            && ffi::PMPI_Comm_set_attr(ffi::RSMPI_COMM_SELF, keyval, std::ptr::null_mut()) == 0
+    }
+}
+
+unsafe extern "C" fn ending(
+    _comm: ffi::MPI_Comm,
+    _keyval: c_int,
+    _value: *mut c_void,
+    _extra: *mut c_void,
+) -> c_int {
+    contained(0, || {
+        let off = OFF.load(Ordering::Relaxed);
+        if !off.is_null() {
+            // SAFETY: the front's function, with no arguments.
+            unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn()>(off)() };
+        }
+        if settings::text("report").is_ok_and(|value| value == "true") {
+            let mut rank = 0;
+            // SAFETY: MPI is not finalised yet.
+            unsafe { ffi::PMPI_Comm_rank(ffi::RSMPI_COMM_WORLD, &mut rank) };
+            report::tell(rank);
+        }
+        0
+    })
+}

@@ -1,0 +1,243 @@
+//! Whether kolo takes a call: the one decision, the same on all ranks.
+//!
+//! A call that some ranks gave to kolo and others to MPI would wait for ever. So whatever is looked
+//! at here is the same on all ranks by MPI's own rules: what was agreed at the start, the
+//! communicator and what was called on it before, and of the call only what MPI wants equal. Never
+//! looked at: pointers, MPI_IN_PLACE, how types lie in memory, root-only arguments elsewhere, time.
+//! This file knows no MPI, so that a test can draw a million calls (tests/dropin.rs).
+
+/// The calls, without their two forms of counts. The order is that of `front/names.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Collective {
+    Barrier,
+    Bcast,
+    Reduce,
+    Allreduce,
+    Gather,
+    Gatherv,
+    Scatter,
+    Scatterv,
+    Allgather,
+    Allgatherv,
+    Alltoall,
+    Alltoallv,
+    ReduceScatter,
+    ReduceScatterBlock,
+    Scan,
+    Exscan,
+}
+
+impl Collective {
+    /// How many there are.
+    pub const COUNT: usize = 16;
+
+    /// All of them.
+    #[cfg(test)]
+    pub const ALL: [Collective; Collective::COUNT] = [
+        Collective::Barrier,
+        Collective::Bcast,
+        Collective::Reduce,
+        Collective::Allreduce,
+        Collective::Gather,
+        Collective::Gatherv,
+        Collective::Scatter,
+        Collective::Scatterv,
+        Collective::Allgather,
+        Collective::Allgatherv,
+        Collective::Alltoall,
+        Collective::Alltoallv,
+        Collective::ReduceScatter,
+        Collective::ReduceScatterBlock,
+        Collective::Scan,
+        Collective::Exscan,
+    ];
+
+    /// As MPI writes it, without "MPI_".
+    #[cfg(test)]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Collective::Barrier => "Barrier",
+            Collective::Bcast => "Bcast",
+            Collective::Reduce => "Reduce",
+            Collective::Allreduce => "Allreduce",
+            Collective::Gather => "Gather",
+            Collective::Gatherv => "Gatherv",
+            Collective::Scatter => "Scatter",
+            Collective::Scatterv => "Scatterv",
+            Collective::Allgather => "Allgather",
+            Collective::Allgatherv => "Allgatherv",
+            Collective::Alltoall => "Alltoall",
+            Collective::Alltoallv => "Alltoallv",
+            Collective::ReduceScatter => "Reduce_scatter",
+            Collective::ReduceScatterBlock => "Reduce_scatter_block",
+            Collective::Scan => "Scan",
+            Collective::Exscan => "Exscan",
+        }
+    }
+}
+
+/// Types by what is the same for C's and Fortran's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Class {
+    Integer,
+    Unsigned,
+    Floating,
+    Complex,
+    Logical,
+    Bytes,
+    Pair,
+    Other,
+}
+
+/// The elements of a reduction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elements {
+    /// None: a derived type.
+    pub class: Option<Class>,
+    /// Bytes of one, its padding included.
+    pub bytes: usize,
+    pub count: u64,
+    /// MPI's own sum or product, the only operations whose bits hang on the order.
+    pub sums: bool,
+}
+
+/// The size of a call, as far as all ranks know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// Nothing.
+    Unknown,
+    /// Bytes of one contribution, or of all together where these differ.
+    Bytes(u64),
+    Elements(Elements),
+}
+
+/// When a communicator is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attach {
+    /// When so many collectives have begun on it before.
+    After(u64),
+    /// When those before would have taken longer than attaching takes.
+    Earned,
+}
+
+/// Settings that were agreed at the start: world rank 0's settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Agreement {
+    /// Communicators of fewer ranks stay with MPI.
+    pub min_ranks: u32,
+    pub attach: Attach,
+    /// Sums and products of floats stay with MPI.
+    pub float_sums_stay: bool,
+}
+
+/// Where a communicator stands. It only goes on, from a collective to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Its calls are counted.
+    Counted,
+    Attached,
+    /// Never will be.
+    Mpi,
+}
+
+/// A communicator, as far as all ranks know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    pub stage: Stage,
+    pub nranks: u32,
+    /// Collectives that were begun on it.
+    pub begun: u64,
+    /// Time that those would have taken, in picoseconds.
+    pub spent: u64,
+}
+
+/// Why MPI runs a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Reason {
+    /// The communicator is not attached yet.
+    Early,
+    /// It has too few ranks, or attaching failed, or it cannot be attached.
+    Communicator,
+    /// A derived type, or one of an odd size.
+    Type,
+    /// Sums of floats are to be MPI's.
+    FloatSum,
+}
+
+impl Reason {
+    /// How many there are.
+    pub const COUNT: usize = 4;
+}
+
+/// Who runs a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Kolo runs it.
+    Take,
+    /// Kolo runs it once the communicator is attached, which is now to be done.
+    Attach,
+    /// MPI runs it.
+    Pass(Reason),
+}
+
+/// Attaching takes about as long as this: 1 ms.
+const ATTACHING: u64 = 1_000_000_000;
+
+/// A fixed price: 2 microseconds for each doubling of ranks, and 5 GB/s. In picoseconds.
+pub fn price(nranks: u32, size: Size) -> u64 {
+    let bytes = match size {
+        Size::Unknown => 0,
+        Size::Bytes(bytes) => bytes,
+        Size::Elements(elements) => elements.count.saturating_mul(elements.bytes as u64),
+    };
+    let steps = u64::from(nranks.next_power_of_two().trailing_zeros());
+    (2_000_000 * steps).saturating_add(bytes.saturating_mul(200))
+}
+
+/// Decides on a call, and keeps what is known of the communicator afterwards, but for the stage
+/// where it is to be attached.
+#[inline]
+pub fn decide(agreed: &Agreement, known: &mut Known, size: Size) -> Decision {
+    if known.stage == Stage::Mpi {
+        return Decision::Pass(Reason::Communicator);
+    }
+    if let Some(reason) = stays(agreed, size) {
+        return Decision::Pass(reason);
+    }
+    if known.stage == Stage::Attached {
+        return Decision::Take;
+    }
+    if known.nranks < agreed.min_ranks {
+        known.stage = Stage::Mpi;
+        return Decision::Pass(Reason::Communicator);
+    }
+    let earned = match agreed.attach {
+        Attach::After(calls) => known.begun >= calls,
+        Attach::Earned => known.spent >= ATTACHING,
+    };
+    known.begun += 1;
+    known.spent = known.spent.saturating_add(price(known.nranks, size));
+    match earned {
+        true => Decision::Attach,
+        false => Decision::Pass(Reason::Early),
+    }
+}
+
+/// Why MPI runs such a call on any communicator.
+#[inline]
+fn stays(agreed: &Agreement, size: Size) -> Option<Reason> {
+    let Size::Elements(elements) = size else {
+        return None;
+    };
+    let Some(class) = elements.class else {
+        return Some(Reason::Type);
+    };
+    if !matches!(elements.bytes, 1 | 2 | 4 | 8 | 16) {
+        return Some(Reason::Type);
+    }
+    let floats = matches!(class, Class::Floating | Class::Complex);
+    (agreed.float_sums_stay && elements.sums && floats).then_some(Reason::FloatSum)
+}

@@ -1,0 +1,313 @@
+//! The functions that MPI's names lead to: each in two forms, with counts of `int` and of
+//! `MPI_Count`. What kolo does not take is called on with the arguments as they came.
+
+use crate::decide::Collective;
+use crate::kinds;
+use crate::moves::{self, Side};
+use crate::reductions::{self, Folded};
+use crate::turn::{Elements, in_place};
+use crate::vectors::{self, Blocks};
+use crate::{contained, native};
+use mpi::ffi::{MPI_Comm, MPI_Datatype, MPI_Op};
+use std::ffi::{c_int, c_void};
+
+/// Whole numbers of MPI.
+pub trait Whole: Copy {
+    fn whole(self) -> i64;
+}
+
+impl Whole for c_int {
+    fn whole(self) -> i64 {
+        i64::from(self)
+    }
+}
+
+impl Whole for i64 {
+    fn whole(self) -> i64 {
+        self
+    }
+}
+
+impl Whole for isize {
+    fn whole(self) -> i64 {
+        self as i64
+    }
+}
+
+/// One of the two forms.
+pub trait Form {
+    type Count: Whole;
+    type Displacement: Whole;
+    const LARGE: bool;
+}
+
+/// `MPI_X`.
+pub struct Int;
+/// `MPI_X_c`.
+pub struct Large;
+
+impl Form for Int {
+    type Count = c_int;
+    type Displacement = c_int;
+    const LARGE: bool = false;
+}
+
+impl Form for Large {
+    type Count = i64;
+    type Displacement = isize;
+    const LARGE: bool = true;
+}
+
+/// A panic is a fault of kolo's, and the other ranks may be in its call: MPI's `MPI_ERR_OTHER`.
+const BROKEN: Option<c_int> = Some(15);
+
+/// The place of a function in the front's tables.
+pub fn place<F: Form>(collective: Collective) -> usize {
+    // The barrier has one form.
+    match F::LARGE {
+        false => collective as usize,
+        true => Collective::COUNT + collective as usize - 1,
+    }
+}
+
+/// Calls MPI's function with the arguments of a call.
+macro_rules! call_on {
+    ($form:ty, $collective:ident, ($($argument:ident: $kind:ty),*)) => {{
+        let found = native(place::<$form>(Collective::$collective));
+        // SAFETY: MPI's function of this name and form has these arguments.
+        unsafe {
+            let function = std::mem::transmute::<
+                *const c_void,
+                unsafe extern "C" fn($($kind),*) -> c_int,
+            >(found);
+            function($($argument),*)
+        }
+    }};
+}
+
+/// One function: its arguments, and what kolo does with them.
+macro_rules! function {
+    ($name:ident<$f:ident>, $collective:ident, ($($argument:ident: $kind:ty),*), $body:expr) => {
+        /// # Safety
+        /// As the function of MPI.
+        pub unsafe extern "C" fn $name<$f: Form>($($argument: $kind),*) -> c_int {
+            // SAFETY: the program's arguments are as MPI has them.
+            let taken = contained(BROKEN, || unsafe { $body });
+            match taken {
+                Some(code) => code,
+                None => call_on!($f, $collective, ($($argument: $kind),*)),
+            }
+        }
+    };
+}
+
+fn side<C: Whole>(at: *const c_void, count: C, datatype: MPI_Datatype) -> Side {
+    let count = count.whole();
+    Side {
+        at,
+        count,
+        datatype,
+    }
+}
+
+/// # Safety
+/// `counts` has `ranks` numbers.
+unsafe fn counts<C: Whole>(counts: *const C, ranks: usize) -> Option<Vec<usize>> {
+    if counts.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    let counts = unsafe { std::slice::from_raw_parts(counts, ranks) };
+    counts
+        .iter()
+        .map(|count| usize::try_from(count.whole()).ok())
+        .collect()
+}
+
+/// # Safety
+/// Both arrays have `ranks` numbers.
+unsafe fn blocks<F: Form>(
+    at: *const c_void,
+    numbers: *const F::Count,
+    displacements: *const F::Displacement,
+    datatype: MPI_Datatype,
+    ranks: usize,
+) -> Option<Blocks> {
+    let kind = kinds::kind(datatype)?;
+    // SAFETY: the caller's promise.
+    let counts = unsafe { counts(numbers, ranks)? };
+    if displacements.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    let displacements = unsafe { std::slice::from_raw_parts(displacements, ranks) };
+    let base = Elements::new(at, 0, datatype, kind)?;
+    if kind.plain && at.is_null() && counts.iter().any(|&count| count > 0) {
+        return None;
+    }
+    Some(Blocks {
+        base,
+        counts,
+        displacements: displacements
+            .iter()
+            .map(|one| one.whole() as isize)
+            .collect(),
+    })
+}
+
+/// # Safety
+/// As MPI_Barrier.
+pub unsafe extern "C" fn barrier(comm: MPI_Comm) -> c_int {
+    // SAFETY: as above.
+    match contained(BROKEN, || unsafe { moves::barrier(comm) }) {
+        Some(code) => code,
+        None => call_on!(Int, Barrier, (comm: MPI_Comm)),
+    }
+}
+
+function!(bcast<F>, Bcast,
+    (buffer: *mut c_void, count: F::Count, datatype: MPI_Datatype, root: c_int, comm: MPI_Comm),
+    moves::bcast(&side(buffer, count, datatype), root, comm));
+
+function!(reduce<F>, Reduce,
+    (send: *const c_void, recv: *mut c_void, count: F::Count, datatype: MPI_Datatype, op: MPI_Op,
+     root: c_int, comm: MPI_Comm),
+    reductions::reduce(&Folded { send, recv, datatype, op, comm }, count.whole(), root));
+
+function!(allreduce<F>, Allreduce,
+    (send: *const c_void, recv: *mut c_void, count: F::Count, datatype: MPI_Datatype, op: MPI_Op,
+     comm: MPI_Comm),
+    reductions::same_everywhere(
+        Collective::Allreduce, &Folded { send, recv, datatype, op, comm }, count.whole()));
+
+function!(scan<F>, Scan,
+    (send: *const c_void, recv: *mut c_void, count: F::Count, datatype: MPI_Datatype, op: MPI_Op,
+     comm: MPI_Comm),
+    reductions::same_everywhere(
+        Collective::Scan, &Folded { send, recv, datatype, op, comm }, count.whole()));
+
+function!(exscan<F>, Exscan,
+    (send: *const c_void, recv: *mut c_void, count: F::Count, datatype: MPI_Datatype, op: MPI_Op,
+     comm: MPI_Comm),
+    reductions::same_everywhere(
+        Collective::Exscan, &Folded { send, recv, datatype, op, comm }, count.whole()));
+
+function!(reduce_scatter_block<F>, ReduceScatterBlock,
+    (send: *const c_void, recv: *mut c_void, count: F::Count, datatype: MPI_Datatype, op: MPI_Op,
+     comm: MPI_Comm),
+    reductions::equal_blocks(&Folded { send, recv, datatype, op, comm }, count.whole()));
+
+function!(reduce_scatter<F>, ReduceScatter,
+(send: *const c_void, recv: *mut c_void, each: *const F::Count, datatype: MPI_Datatype,
+ op: MPI_Op, comm: MPI_Comm),
+match vectors::nranks(comm).and_then(|ranks| counts(each, ranks)) {
+    Some(counts) => reductions::blocks_of(&Folded { send, recv, datatype, op, comm }, counts),
+    None => None,
+});
+
+function!(gather<F>, Gather,
+    (send: *const c_void, send_count: F::Count, send_type: MPI_Datatype, recv: *mut c_void,
+     recv_count: F::Count, recv_type: MPI_Datatype, root: c_int, comm: MPI_Comm),
+    moves::gather(
+        &side(send, send_count, send_type), &side(recv, recv_count, recv_type), root, comm));
+
+function!(scatter<F>, Scatter,
+    (send: *const c_void, send_count: F::Count, send_type: MPI_Datatype, recv: *mut c_void,
+     recv_count: F::Count, recv_type: MPI_Datatype, root: c_int, comm: MPI_Comm),
+    moves::scatter(
+        &side(send, send_count, send_type), &side(recv, recv_count, recv_type), root, comm));
+
+function!(allgather<F>, Allgather,
+    (send: *const c_void, send_count: F::Count, send_type: MPI_Datatype, recv: *mut c_void,
+     recv_count: F::Count, recv_type: MPI_Datatype, comm: MPI_Comm),
+    moves::allgather(
+        &side(send, send_count, send_type), &side(recv, recv_count, recv_type), comm));
+
+function!(alltoall<F>, Alltoall,
+    (send: *const c_void, send_count: F::Count, send_type: MPI_Datatype, recv: *mut c_void,
+     recv_count: F::Count, recv_type: MPI_Datatype, comm: MPI_Comm),
+    moves::alltoall(
+        &side(send, send_count, send_type), &side(recv, recv_count, recv_type), comm));
+
+function!(gatherv<F>, Gatherv,
+    (send: *const c_void, send_count: F::Count, send_type: MPI_Datatype, recv: *mut c_void,
+     recv_counts: *const F::Count, displacements: *const F::Displacement,
+     recv_type: MPI_Datatype, root: c_int, comm: MPI_Comm),
+    (|| {
+        let (is_root, ranks) = vectors::roots(comm, root)?;
+        let recv = match is_root {
+            true => Some(blocks::<F>(recv, recv_counts, displacements, recv_type, ranks)?),
+            false => None,
+        };
+        vectors::gatherv(&side(send, send_count, send_type), recv.as_ref(), root, comm)
+    })());
+
+function!(scatterv<F>, Scatterv,
+    (send: *const c_void, send_counts: *const F::Count, displacements: *const F::Displacement,
+     send_type: MPI_Datatype, recv: *mut c_void, recv_count: F::Count, recv_type: MPI_Datatype,
+     root: c_int, comm: MPI_Comm),
+    (|| {
+        let (is_root, ranks) = vectors::roots(comm, root)?;
+        let send = match is_root {
+            true => Some(blocks::<F>(send, send_counts, displacements, send_type, ranks)?),
+            false => None,
+        };
+        vectors::scatterv(send.as_ref(), &side(recv, recv_count, recv_type), root, comm)
+    })());
+
+function!(allgatherv<F>, Allgatherv,
+    (send: *const c_void, send_count: F::Count, send_type: MPI_Datatype, recv: *mut c_void,
+     recv_counts: *const F::Count, displacements: *const F::Displacement,
+     recv_type: MPI_Datatype, comm: MPI_Comm),
+    (|| {
+        let ranks = vectors::nranks(comm)?;
+        let recv = blocks::<F>(recv, recv_counts, displacements, recv_type, ranks)?;
+        vectors::allgatherv(&side(send, send_count, send_type), &recv, comm)
+    })());
+
+function!(alltoallv<F>, Alltoallv,
+    (send: *const c_void, send_counts: *const F::Count, send_displacements: *const F::Displacement,
+     send_type: MPI_Datatype, recv: *mut c_void, recv_counts: *const F::Count,
+     recv_displacements: *const F::Displacement, recv_type: MPI_Datatype, comm: MPI_Comm),
+    (|| {
+        let ranks = vectors::nranks(comm)?;
+        let recv = blocks::<F>(recv, recv_counts, recv_displacements, recv_type, ranks)?;
+        let send = match in_place(send) {
+            true => None,
+            false => {
+                Some(blocks::<F>(send, send_counts, send_displacements, send_type, ranks)?)
+            }
+        };
+        vectors::alltoallv(send.as_ref(), &recv, comm)
+    })());
+
+/// All functions of one form, in the order of [`Collective`].
+fn of<F: Form>() -> [*const c_void; Collective::COUNT] {
+    [
+        barrier as *const c_void,
+        bcast::<F> as *const c_void,
+        reduce::<F> as *const c_void,
+        allreduce::<F> as *const c_void,
+        gather::<F> as *const c_void,
+        gatherv::<F> as *const c_void,
+        scatter::<F> as *const c_void,
+        scatterv::<F> as *const c_void,
+        allgather::<F> as *const c_void,
+        allgatherv::<F> as *const c_void,
+        alltoall::<F> as *const c_void,
+        alltoallv::<F> as *const c_void,
+        reduce_scatter::<F> as *const c_void,
+        reduce_scatter_block::<F> as *const c_void,
+        scan::<F> as *const c_void,
+        exscan::<F> as *const c_void,
+    ]
+}
+
+/// The functions in the order of the front's tables.
+pub fn all() -> Vec<*const c_void> {
+    let large = of::<Large>();
+    of::<Int>()
+        .into_iter()
+        .chain(large[1..].iter().copied())
+        .collect()
+}

@@ -1,0 +1,64 @@
+//! `libkolo_pmpi_calls.so`: blocking collectives of MPI programs on kolo, a build per MPI family.
+//! Programs know it as `libkolo_pmpi.so`, which loads it at the end of MPI_Init (`front/front.c`).
+//!
+//! The way of a call, from `MPI_Allreduce` of the program:
+//!
+//! - `front/jumps.S`: the name; whose call is it?
+//! - [`forms`]: MPI's arguments, with counts of either size.
+//! - [`reductions`], [`moves`], [`vectors`]: looks at what all ranks know of the call.
+//! - [`attach`] asks [`decide`], the one decision that all ranks take alike, and makes kolo's
+//!   communicator where its time has come. What is not taken is MPI's, with the same arguments.
+//! - [`turn`]: what is odd on this rank alone is packed or copied.
+//! - The function of `libkolo.so.0`.
+//!
+//! Around it: [`agree`] (all ranks can, at the start), [`comms`] (what is known of a communicator),
+//! [`kinds`] (of a type, of an operation), [`folding`] (MPI folds what kolo cannot), [`errors`],
+//! [`settings`], [`report`]. The functions of MPI are called by their `PMPI_` names; the front
+//! knows that these calls come from kolo.
+
+mod agree;
+mod attach;
+mod begin;
+mod comms;
+mod decide;
+mod errors;
+mod folding;
+mod forms;
+mod kinds;
+mod moves;
+mod reductions;
+mod report;
+mod settings;
+mod sys;
+mod turn;
+mod vectors;
+
+use std::ffi::{CString, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+pub(crate) use begin::native;
+
+/// Runs the body of an exported function; a panic becomes `otherwise`.
+#[inline(always)]
+pub(crate) fn contained<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
+}
+
+/// Tells a line on standard error.
+pub(crate) fn say(line: &str) {
+    if let Ok(text) = CString::new(format!("{line}\n")) {
+        // SAFETY: a function of the shim, and a text with its zero byte.
+        unsafe { sys::kolo_pmpi_say(text.as_ptr()) };
+    }
+}
+
+/// `Ok` for MPI_SUCCESS (0 in every MPI), else the code.
+pub(crate) fn outcome(code: c_int) -> Result<(), c_int> {
+    match code {
+        0 => Ok(()),
+        code => Err(code),
+    }
+}
+
+/// Any function.
+pub(crate) type Function = *const c_void;

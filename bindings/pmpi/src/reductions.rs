@@ -1,0 +1,290 @@
+//! The collectives that fold.
+
+use crate::attach::take;
+use crate::comms::{self, State};
+use crate::decide::{self, Collective, Size};
+use crate::errors::ended;
+use crate::kinds::{self, Kind, Op};
+use crate::sys::{
+    NO_STREAM, koloAllReduce, koloExscan, koloReduce, koloReduceScatter, koloReduceScatterV,
+    koloScan,
+};
+use crate::turn::{Elements, Out, in_place};
+use mpi::ffi;
+use std::ffi::{c_int, c_void};
+
+/// The arguments that all of them have.
+#[derive(Clone, Copy)]
+pub struct Folded {
+    pub send: *const c_void,
+    pub recv: *mut c_void,
+    pub datatype: ffi::MPI_Datatype,
+    pub op: ffi::MPI_Op,
+    pub comm: ffi::MPI_Comm,
+}
+
+/// Kolo's type and operation of a call.
+#[derive(Clone, Copy)]
+struct Fold {
+    datatype: c_int,
+    op: c_int,
+    /// MPI's function folds.
+    by_mpi: bool,
+}
+
+/// The size that all ranks know of it: `count` elements of each contribution.
+fn size(kind: &Kind, op: Op, count: u64) -> Size {
+    Size::Elements(decide::Elements {
+        class: kind.class,
+        bytes: kind.extent,
+        count,
+        sums: kinds::sums(op),
+    })
+}
+
+fn fold(state: &mut State, kind: &Kind, op: Op, call: &Folded) -> Result<Fold, c_int> {
+    if let (Some(class), Some(datatype), Op::Named(number)) = (kind.class, kind.kolo, op)
+        && kinds::folds(class, number)
+    {
+        return Ok(Fold {
+            datatype,
+            op: number,
+            by_mpi: false,
+        });
+    }
+    const INTERNAL: c_int = 3;
+    let datatype = kinds::carrier(kind.extent).ok_or(INTERNAL)?;
+    let op = state.folding.next(state.kolo, call.datatype, call.op)?;
+    Ok(Fold {
+        datatype,
+        op,
+        by_mpi: true,
+    })
+}
+
+/// The end of a call: MPI's code.
+fn end(state: &mut State, fold: Fold, code: c_int) -> c_int {
+    match (code, fold.by_mpi) {
+        (0, true) => state.folding.outcome(),
+        (0, false) => 0,
+        (code, _) => ended(state, code),
+    }
+}
+
+/// Copies what is sent where it shares memory with what is received, and is not the same.
+///
+/// # Safety
+/// The buffers hold what the call says.
+unsafe fn outgoing(
+    state: &mut State,
+    call: &Folded,
+    kind: &Kind,
+    (sent, received): (usize, usize),
+    whole: bool,
+) -> Result<Out, c_int> {
+    // Whole elements, their padding too: it may carry what MPI carries there.
+    let kind = Kind {
+        size: kind.extent,
+        plain: true,
+        ..*kind
+    };
+    let make = |at: *const c_void, count| Elements {
+        at: at.cast_mut(),
+        count,
+        datatype: call.datatype,
+        kind,
+    };
+    let inside = in_place(call.send);
+    let from = make(if inside { call.recv } else { call.send }, sent);
+    let to = make(call.recv, received);
+    let same = std::ptr::eq(from.at, to.at) && !whole;
+    // SAFETY: the caller's promise.
+    unsafe { Out::of(state, &from, !same && received > 0 && from.overlaps(&to)) }
+}
+
+/// Number of elements of a call on one communicator, with all that is looked at first.
+struct Begun {
+    state: &'static mut State,
+    kind: Kind,
+    op: Op,
+}
+
+/// # Safety
+/// As [`comms::of`].
+#[inline]
+unsafe fn begin(call: &Folded) -> Option<Begun> {
+    // SAFETY: the caller's promise.
+    let state = unsafe { comms::of(call.comm)? };
+    Some(Begun {
+        state,
+        kind: kinds::kind(call.datatype)?,
+        op: kinds::op(call.op)?,
+    })
+}
+
+/// Whether a buffer is missing: MPI says so.
+fn missing(buffer: *const c_void, count: usize) -> bool {
+    buffer.is_null() && count > 0
+}
+
+/// # Safety
+/// As MPI_Allreduce, MPI_Scan and MPI_Exscan have it.
+#[inline]
+pub unsafe fn same_everywhere(collective: Collective, call: &Folded, count: i64) -> Option<c_int> {
+    // SAFETY: the caller's promise.
+    let Begun { state, kind, op } = unsafe { begin(call)? };
+    let elements = usize::try_from(count).ok()?;
+    if missing(call.send, elements) || missing(call.recv, elements) || in_place(call.recv) {
+        return None;
+    }
+    take(state, collective, size(&kind, op, count as u64))?;
+    let fold = match fold(state, &kind, op, call) {
+        Ok(fold) => fold,
+        Err(code) => return Some(ended(state, code)),
+    };
+    // SAFETY: the caller's promise.
+    let out = match unsafe { outgoing(state, call, &kind, (elements, elements), false) } {
+        Ok(out) => out,
+        Err(code) => return Some(code),
+    };
+    let (Fold { datatype, op, .. }, kolo) = (fold, state.kolo);
+    // SAFETY: the buffers have so many elements; the communicator is attached.
+    let code = unsafe {
+        match collective {
+            Collective::Scan => {
+                koloScan(out.at, call.recv, elements, datatype, op, kolo, NO_STREAM)
+            }
+            Collective::Exscan => {
+                koloExscan(out.at, call.recv, elements, datatype, op, kolo, NO_STREAM)
+            }
+            _ => koloAllReduce(out.at, call.recv, elements, datatype, op, kolo, NO_STREAM),
+        }
+    };
+    out.end(state);
+    Some(end(state, fold, code))
+}
+
+/// # Safety
+/// As MPI_Reduce has it.
+pub unsafe fn reduce(call: &Folded, count: i64, root: c_int) -> Option<c_int> {
+    // SAFETY: the caller's promise.
+    let Begun { state, kind, op } = unsafe { begin(call)? };
+    let elements = usize::try_from(count).ok()?;
+    if root < 0 || root >= state.known.nranks as c_int {
+        return None;
+    }
+    let is_root = state.rank == root;
+    if missing(call.send, elements)
+        || (is_root && missing(call.recv, elements))
+        || (!is_root && in_place(call.send))
+    {
+        return None;
+    }
+    take(state, Collective::Reduce, size(&kind, op, count as u64))?;
+    let fold = match fold(state, &kind, op, call) {
+        Ok(fold) => fold,
+        Err(code) => return Some(ended(state, code)),
+    };
+    let received = if is_root { elements } else { 0 };
+    // SAFETY: the caller's promise.
+    let out = match unsafe { outgoing(state, call, &kind, (elements, received), false) } {
+        Ok(out) => out,
+        Err(code) => return Some(code),
+    };
+    let recv = if is_root {
+        call.recv
+    } else {
+        std::ptr::null_mut()
+    };
+    let (Fold { datatype, op, .. }, kolo) = (fold, state.kolo);
+    // SAFETY: as above.
+    let code = unsafe { koloReduce(out.at, recv, elements, datatype, op, root, kolo, NO_STREAM) };
+    out.end(state);
+    Some(end(state, fold, code))
+}
+
+/// # Safety
+/// As MPI_Reduce_scatter_block has it.
+pub unsafe fn equal_blocks(call: &Folded, count: i64) -> Option<c_int> {
+    // SAFETY: the caller's promise.
+    let Begun { state, kind, op } = unsafe { begin(call)? };
+    let elements = usize::try_from(count).ok()?;
+    let all = elements.checked_mul(state.known.nranks as usize)?;
+    if missing(call.send, all) || missing(call.recv, elements) {
+        return None;
+    }
+    let collective = Collective::ReduceScatterBlock;
+    take(state, collective, size(&kind, op, all as u64))?;
+    // SAFETY: the caller's promise.
+    Some(unsafe { blocks(state, call, (&kind, op), Blocks::Equal(elements), all) })
+}
+
+/// # Safety
+/// As MPI_Reduce_scatter has it; `counts` has one number for each rank.
+pub unsafe fn blocks_of(call: &Folded, counts: Vec<usize>) -> Option<c_int> {
+    // SAFETY: the caller's promise.
+    let Begun { state, kind, op } = unsafe { begin(call)? };
+    let all = counts
+        .iter()
+        .try_fold(0usize, |sum, &count| sum.checked_add(count))?;
+    let own = *counts.get(state.rank as usize)?;
+    if missing(call.send, all) || missing(call.recv, own) {
+        return None;
+    }
+    take(
+        state,
+        Collective::ReduceScatter,
+        size(&kind, op, all as u64),
+    )?;
+    let blocks_are = match counts.iter().all(|&count| count == counts[0]) {
+        true => Blocks::Equal(counts[0]),
+        false => Blocks::Of(counts),
+    };
+    // SAFETY: the caller's promise.
+    Some(unsafe { blocks(state, call, (&kind, op), blocks_are, all) })
+}
+
+enum Blocks {
+    Equal(usize),
+    Of(Vec<usize>),
+}
+
+/// # Safety
+/// The buffers hold what the call says, `all` elements and this rank's block.
+unsafe fn blocks(
+    state: &mut State,
+    call: &Folded,
+    (kind, op): (&Kind, Op),
+    each: Blocks,
+    all: usize,
+) -> c_int {
+    let fold = match fold(state, kind, op, call) {
+        Ok(fold) => fold,
+        Err(code) => return ended(state, code),
+    };
+    // In place all elements lie at the beginning of what is received, whichever the rank.
+    let own = match &each {
+        Blocks::Equal(count) => *count,
+        Blocks::Of(counts) => counts[state.rank as usize],
+    };
+    // SAFETY: the caller's promise.
+    let out = match unsafe { outgoing(state, call, kind, (all, own), true) } {
+        Ok(out) => out,
+        Err(code) => return code,
+    };
+    let (Fold { datatype, op, .. }, kolo) = (fold, state.kolo);
+    // SAFETY: as above.
+    let code = unsafe {
+        match &each {
+            Blocks::Equal(count) => {
+                koloReduceScatter(out.at, call.recv, *count, datatype, op, kolo, NO_STREAM)
+            }
+            Blocks::Of(counts) => {
+                let counts = counts.as_ptr();
+                koloReduceScatterV(out.at, call.recv, counts, datatype, op, kolo, NO_STREAM)
+            }
+        }
+    };
+    out.end(state);
+    end(state, fold, code)
+}

@@ -1,0 +1,80 @@
+//! Counts of calls: how many kolo took, and why MPI ran the others.
+
+use crate::decide::{Collective, Reason, Size};
+use crate::say;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// By collective.
+static TAKEN: [AtomicU64; Collective::COUNT] = [const { AtomicU64::new(0) }; Collective::COUNT];
+static BYTES: AtomicU64 = AtomicU64::new(0);
+static PASSED: [[AtomicU64; Reason::COUNT]; Collective::COUNT] =
+    [const { [const { AtomicU64::new(0) }; Reason::COUNT] }; Collective::COUNT];
+static ATTACHED: AtomicU64 = AtomicU64::new(0);
+static NOT_ATTACHED: AtomicU64 = AtomicU64::new(0);
+static SPANNING: AtomicU64 = AtomicU64::new(0);
+
+fn one(counter: &AtomicU64) {
+    // Lost where two threads count at once, which costs less than a locked addition.
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}
+
+#[inline]
+pub fn taken(collective: Collective, size: Size) {
+    one(&TAKEN[collective as usize]);
+    let bytes = match size {
+        Size::Unknown => return,
+        Size::Bytes(bytes) => bytes,
+        Size::Elements(elements) => elements.count * elements.bytes as u64,
+    };
+    BYTES.store(BYTES.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
+}
+
+#[inline]
+pub fn passed(collective: Collective, reason: Reason) {
+    one(&PASSED[collective as usize][reason as usize]);
+}
+
+pub fn attached() {
+    one(&ATTACHED);
+}
+
+pub fn not_attached() {
+    one(&NOT_ATTACHED);
+}
+
+pub fn spans_nodes() {
+    one(&SPANNING);
+}
+
+/// The reasons, as a line has them.
+const REASONS: [&str; Reason::COUNT] = [
+    "before their communicator was attached",
+    "of communicators that stay with MPI",
+    "of derived types and odd sizes",
+    "sums of floats",
+];
+
+/// The lines of a rank, where the settings ask for them.
+pub fn tell(rank: i32) {
+    let sum = |counters: &mut dyn Iterator<Item = &AtomicU64>| -> u64 {
+        counters
+            .map(|counter| counter.load(Ordering::Relaxed))
+            .sum()
+    };
+    let taken = sum(&mut TAKEN.iter());
+    let passed = sum(&mut PASSED.iter().flatten());
+    let mut line = format!(
+        "kolo: rank {rank}: {taken} of {} collectives ran on kolo ({} bytes, {} communicators \
+         attached)",
+        taken + passed,
+        BYTES.load(Ordering::Relaxed),
+        ATTACHED.load(Ordering::Relaxed)
+    );
+    for (reason, words) in REASONS.iter().enumerate() {
+        let calls = sum(&mut PASSED.iter().map(|by_reason| &by_reason[reason]));
+        if calls > 0 {
+            line.push_str(&format!("; MPI ran {calls} {words}"));
+        }
+    }
+    say(&line);
+}

@@ -1,0 +1,75 @@
+//! The settings of this library, which `libkolo.so.0` reads for it: docs/settings.md has them.
+
+use crate::decide::{Agreement, Attach};
+use crate::sys::{koloGetLastError, koloGetSetting};
+use std::ffi::{CStr, CString};
+
+/// Longer than any value.
+const ROOM: usize = 64;
+
+/// One rank's settings.
+pub struct Settings {
+    pub on: bool,
+    pub wanted: Agreement,
+    /// Seconds for which others are waited for.
+    pub limit: f64,
+    /// The sentence that says what is wrong with them: all else is then by default.
+    pub wrong: Option<String>,
+}
+
+/// The value of one setting.
+///
+/// # Errors
+/// Kolo's sentence.
+pub fn text(key: &str) -> Result<String, String> {
+    let name = CString::new(key).map_err(|_| key.to_owned())?;
+    let mut value = [0; ROOM];
+    // SAFETY: a text with its zero byte, and room for so many bytes.
+    let code = unsafe { koloGetSetting(name.as_ptr(), value.as_mut_ptr(), ROOM) };
+    let from = match code {
+        0 => value.as_ptr(),
+        // SAFETY: no communicator: the last error of this thread.
+        _ => unsafe { koloGetLastError(std::ptr::null_mut()) },
+    };
+    if from.is_null() {
+        return Err(format!("the setting {key} cannot be read"));
+    }
+    // SAFETY: it ends with a zero byte.
+    let text = unsafe { CStr::from_ptr(from) }
+        .to_string_lossy()
+        .into_owned();
+    match code {
+        0 => Ok(text),
+        _ => Err(text),
+    }
+}
+
+impl Settings {
+    /// Reads them.
+    pub fn read() -> Settings {
+        let mut settings = Settings {
+            on: true,
+            wanted: Agreement {
+                min_ranks: 2,
+                attach: Attach::Earned,
+                float_sums_stay: false,
+            },
+            limit: 60.0,
+            wrong: None,
+        };
+        settings.wrong = settings.fill().err();
+        settings
+    }
+
+    fn fill(&mut self) -> Result<(), String> {
+        self.on = text("pmpi")? == "on";
+        self.wanted.min_ranks = text("pmpi_min_ranks")?.parse().unwrap_or(2);
+        // A word is no number: it is `earned`, or `none` for the time.
+        if let Ok(calls) = text("pmpi_attach")?.parse() {
+            self.wanted.attach = Attach::After(calls);
+        }
+        self.wanted.float_sums_stay = text("pmpi_float_sums")? == "mpi";
+        self.limit = text("pmpi_timeout")?.parse().unwrap_or(f64::INFINITY);
+        Ok(())
+    }
+}

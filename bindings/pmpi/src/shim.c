@@ -1,0 +1,118 @@
+/* Handles and constants of mpi.h that no binding generator can see, with what kolo calls them. */
+#include "../front/say.h"
+#include <mpi.h>
+#include <stddef.h>
+
+void *const kolo_pmpi_in_place = (void *)MPI_IN_PLACE;
+const MPI_Op kolo_pmpi_op_null = MPI_OP_NULL;
+const int kolo_pmpi_tag_ub_key = MPI_TAG_UB;
+const int kolo_pmpi_combiner_dup = MPI_COMBINER_DUP;
+MPI_Comm_copy_attr_function *const kolo_pmpi_no_copy = MPI_COMM_NULL_COPY_FN;
+
+void kolo_pmpi_say(const char *text)
+{
+    kolo_pmpi_write(text);
+}
+
+/* The numbers of `Class` in kinds.rs. */
+enum class { INTEGER, UNSIGNED, FLOATING, COMPLEX, LOGICAL, BYTES, PAIR, OTHER };
+
+/*
+ * A named type. `kolo` is the type whose elements kolo folds just as MPI does; -1: there is none,
+ * and MPI_Reduce_local folds. `bytes` are those of an element with its padding.
+ */
+struct named {
+    MPI_Datatype type;
+    int class, kolo;
+    size_t bytes;
+};
+
+struct float_int { float value; int index; };
+struct double_int { double value; int index; };
+struct long_int { long value; int index; };
+struct short_int { short value; int index; };
+struct wide_int { long double value; int index; };
+
+/* The number of kolo's type of so many bytes. */
+#define BY_BYTES(bytes, one, four, eight) \
+    ((bytes) == 1 ? one : (bytes) == 4 ? four : (bytes) == 8 ? eight : -1)
+#define SIGNED_OF(c) INTEGER, BY_BYTES(sizeof(c), 0, 2, 4), sizeof(c)
+#define UNSIGNED_OF(c) UNSIGNED, BY_BYTES(sizeof(c), 1, 3, 5), sizeof(c)
+#define FORTRAN_INTEGER(bytes) INTEGER, BY_BYTES(bytes, 0, 2, 4), bytes
+
+const struct named kolo_pmpi_named[] = {
+    {MPI_CHAR, BYTES, -1, 1},
+    {MPI_SIGNED_CHAR, SIGNED_OF(signed char)},
+    {MPI_UNSIGNED_CHAR, UNSIGNED_OF(unsigned char)},
+    {MPI_WCHAR, OTHER, -1, sizeof(int)},
+    {MPI_SHORT, SIGNED_OF(short)},
+    {MPI_UNSIGNED_SHORT, UNSIGNED_OF(unsigned short)},
+    {MPI_INT, SIGNED_OF(int)},
+    {MPI_UNSIGNED, UNSIGNED_OF(unsigned)},
+    {MPI_LONG, SIGNED_OF(long)},
+    {MPI_UNSIGNED_LONG, UNSIGNED_OF(unsigned long)},
+    {MPI_LONG_LONG, SIGNED_OF(long long)},
+    {MPI_UNSIGNED_LONG_LONG, UNSIGNED_OF(unsigned long long)},
+    {MPI_INT8_T, SIGNED_OF(char)},
+    {MPI_INT16_T, SIGNED_OF(short)},
+    {MPI_INT32_T, SIGNED_OF(int)},
+    {MPI_INT64_T, SIGNED_OF(long long)},
+    {MPI_UINT8_T, UNSIGNED_OF(char)},
+    {MPI_UINT16_T, UNSIGNED_OF(short)},
+    {MPI_UINT32_T, UNSIGNED_OF(int)},
+    {MPI_UINT64_T, UNSIGNED_OF(long long)},
+    {MPI_AINT, SIGNED_OF(MPI_Aint)},
+    {MPI_OFFSET, SIGNED_OF(MPI_Offset)},
+    {MPI_COUNT, SIGNED_OF(MPI_Count)},
+    {MPI_FLOAT, FLOATING, 7, 4},
+    {MPI_DOUBLE, FLOATING, 8, 8},
+    {MPI_LONG_DOUBLE, FLOATING, -1, sizeof(long double)},
+    {MPI_C_BOOL, LOGICAL, -1, 1},
+    {MPI_C_FLOAT_COMPLEX, COMPLEX, 16, 8},
+    {MPI_C_DOUBLE_COMPLEX, COMPLEX, 17, 16},
+    {MPI_C_LONG_DOUBLE_COMPLEX, COMPLEX, -1, 2 * sizeof(long double)},
+    {MPI_BYTE, BYTES, -1, 1},
+    {MPI_PACKED, OTHER, -1, 1},
+    {MPI_FLOAT_INT, PAIR, 32, sizeof(struct float_int)},
+    {MPI_DOUBLE_INT, PAIR, 33, sizeof(struct double_int)},
+    {MPI_2INT, PAIR, 34, 2 * sizeof(int)},
+    {MPI_LONG_INT, PAIR, sizeof(long) == 8 ? 35 : -1, sizeof(struct long_int)},
+    {MPI_SHORT_INT, PAIR, -1, sizeof(struct short_int)},
+    {MPI_LONG_DOUBLE_INT, PAIR, -1, sizeof(struct wide_int)},
+#ifndef KOLO_PMPI_NO_CXX
+    {MPI_CXX_BOOL, LOGICAL, -1, 1},
+    {MPI_CXX_FLOAT_COMPLEX, COMPLEX, 16, 8},
+    {MPI_CXX_DOUBLE_COMPLEX, COMPLEX, 17, 16},
+#endif
+    /* Fortran's. LOGICAL is MPI's own affair: how a compiler writes .true. is known to it. */
+    {MPI_CHARACTER, BYTES, -1, 1},
+    {MPI_LOGICAL, LOGICAL, -1, 4},
+    {MPI_INTEGER, FORTRAN_INTEGER(4)},
+    {MPI_REAL, FLOATING, 7, 4},
+    {MPI_DOUBLE_PRECISION, FLOATING, 8, 8},
+    {MPI_COMPLEX, COMPLEX, 16, 8},
+    {MPI_DOUBLE_COMPLEX, COMPLEX, 17, 16},
+    {MPI_2REAL, PAIR, 36, 8},
+    {MPI_2DOUBLE_PRECISION, PAIR, 37, 16},
+    {MPI_2INTEGER, PAIR, 34, 8},
+    {MPI_INTEGER1, FORTRAN_INTEGER(1)},
+    {MPI_INTEGER2, FORTRAN_INTEGER(2)},
+    {MPI_INTEGER4, FORTRAN_INTEGER(4)},
+    {MPI_INTEGER8, FORTRAN_INTEGER(8)},
+    {MPI_REAL4, FLOATING, 7, 4},
+    {MPI_REAL8, FLOATING, 8, 8},
+    {MPI_COMPLEX8, COMPLEX, 16, 8},
+    {MPI_COMPLEX16, COMPLEX, 17, 16},
+};
+const size_t kolo_pmpi_named_count = sizeof kolo_pmpi_named / sizeof *kolo_pmpi_named;
+
+/* Kolo's numbers of operations. */
+const struct {
+    MPI_Op op;
+    int kolo;
+} kolo_pmpi_ops[] = {
+    {MPI_SUM, 0}, {MPI_PROD, 1}, {MPI_MAX, 2}, {MPI_MIN, 3}, {MPI_BAND, 16}, {MPI_BOR, 17},
+    {MPI_BXOR, 18}, {MPI_LAND, 20}, {MPI_LOR, 21}, {MPI_LXOR, 22}, {MPI_MINLOC, 24},
+    {MPI_MAXLOC, 25},
+};
+const size_t kolo_pmpi_ops_count = sizeof kolo_pmpi_ops / sizeof *kolo_pmpi_ops;

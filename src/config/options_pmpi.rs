@@ -1,0 +1,51 @@
+//! The options of `libkolo_pmpi`, which go behind those of memory. docs/dropin.md says more.
+
+/// Expands to the whole table: the entries that it is given, those of `libkolo_pmpi`, and those of
+/// RDMA.
+macro_rules! with_pmpi_options {
+    ($($others:tt)*) => {
+        with_verbs_options! {
+            $($others)*
+
+            /// Whether `libkolo_pmpi`, where it is preloaded, takes collectives of an MPI program.
+            pmpi -> Dropin {
+                kind: Kind::Words(Dropin::WORDS),
+                default: "on",
+                note: "The settings of world rank 0 hold for all ranks, but this one and \
+                       `pmpi_timeout` for the rank that has them.",
+            }
+
+            /// Ranks that an MPI communicator must have before `libkolo_pmpi` takes its calls.
+            pmpi_min_ranks -> u32 {
+                kind: Kind::Int { least: 2, most: 1 << 20, zero: None },
+                default: "2",
+                unit: "ranks",
+            }
+
+            /// Collectives of an MPI communicator that stay with MPI before kolo attaches it;
+            /// `earned` attaches it when those before would have taken longer than attaching.
+            pmpi_attach -> Option<u32> {
+                kind: Kind::Int { least: 0, most: 1 << 30, zero: Some("earned") },
+                default: "earned",
+                unit: "collectives",
+                note: "What calls would have taken is a fixed price for ranks and bytes, so all \
+                       ranks decide alike.",
+            }
+
+            /// Who runs sums and products of floats of an MPI program: MPI keeps their bits.
+            pmpi_float_sums -> FloatSums {
+                kind: Kind::Words(FloatSums::WORDS),
+                default: "kolo",
+            }
+
+            /// How long `libkolo_pmpi` waits in MPI_Init for ranks that do not answer, before all
+            /// calls stay with MPI; `none` waits for them without limit.
+            pmpi_timeout -> Option<Duration> {
+                kind: Kind::Seconds { most: 86_400, zero: "none" },
+                default: "60",
+                unit: "seconds",
+                note: "The time counts once for each level of ranks that a rank hears from.",
+            }
+        }
+    };
+}

@@ -1,0 +1,246 @@
+//! The decision of `libkolo_pmpi`, which all ranks must take alike, over drawn calls.
+//!
+//! Each rank of a drawn job has its own view of a call, as MPI lets it: its part of the data in
+//! other elements, in place, with arguments that count on the root only. From its view a rank
+//! makes the size that `bindings/pmpi/src/moves.rs`, `vectors.rs` and `reductions.rs` make.
+
+#[path = "../bindings/pmpi/src/decide.rs"]
+mod decide;
+
+use decide::{
+    Agreement, Attach, Class, Collective, Decision, Elements, Known, Reason, Size, Stage,
+};
+
+const CALLS: usize = 200_000;
+
+/// The names of `front/names.h`, in its order.
+fn listed() -> Vec<String> {
+    let header = include_str!("../bindings/pmpi/front/names.h");
+    let names = header.split("X(").skip(1);
+    let names = names.filter_map(|rest| rest.split_once(')'));
+    names
+        .map(|(name, _)| name.to_string())
+        .filter(|name| name != "X")
+        .collect()
+}
+
+#[test]
+fn the_front_has_the_names_of_the_decision() {
+    let plain = Collective::ALL.iter().map(|one| one.name().to_string());
+    // The barrier has no count.
+    let large = Collective::ALL[1..]
+        .iter()
+        .map(|one| format!("{}_c", one.name()));
+    let all: Vec<String> = plain.chain(large).collect();
+    let found = listed();
+    // What stands before is the macro's own argument.
+    assert_eq!(found[found.len() - all.len()..], all[..]);
+    let count = format!("#define KOLO_PMPI_COUNT {}\n", all.len());
+    assert!(include_str!("../bindings/pmpi/front/names.h").contains(&count));
+    for (place, one) in Collective::ALL.iter().enumerate() {
+        assert_eq!(*one as usize, place);
+    }
+}
+
+/// A rank's own view of some data: elements of its type.
+#[derive(Clone, Copy, Debug)]
+struct View {
+    count: u64,
+    bytes: u64,
+}
+
+impl View {
+    /// So many bytes in elements of a drawn size.
+    fn draw(random: &mut fastrand::Rng, bytes: u64) -> View {
+        let sizes = [1, 2, 3, 4, 8, 12, 16, 40];
+        let fitting: Vec<u64> = sizes.into_iter().filter(|size| bytes % size == 0).collect();
+        let size = fitting[random.usize(..fitting.len())];
+        View {
+            count: bytes / size,
+            bytes: size,
+        }
+    }
+
+    fn total(&self) -> u64 {
+        self.count * self.bytes
+    }
+}
+
+/// A call, as MPI wants all ranks to have it.
+#[derive(Clone, Debug)]
+struct Call {
+    collective: Collective,
+    root: usize,
+    /// Bytes of each rank's block; all equal but for the calls with vectors.
+    blocks: Vec<u64>,
+    elements: Elements,
+}
+
+const CLASSES: [Class; 8] = [
+    Class::Integer,
+    Class::Unsigned,
+    Class::Floating,
+    Class::Complex,
+    Class::Logical,
+    Class::Bytes,
+    Class::Pair,
+    Class::Other,
+];
+
+fn draw_call(random: &mut fastrand::Rng, nranks: usize) -> Call {
+    let collective = Collective::ALL[random.usize(..Collective::COUNT)];
+    let most = if random.u8(..4) == 0 { 1 << 20 } else { 200 };
+    let equal = random.u64(..most);
+    let class = match random.u8(..9) {
+        8 => None,
+        class => Some(CLASSES[usize::from(class)]),
+    };
+    Call {
+        collective,
+        root: random.usize(..nranks),
+        blocks: match collective {
+            Collective::Gatherv | Collective::Scatterv | Collective::Allgatherv => {
+                (0..nranks).map(|_| random.u64(..most)).collect()
+            }
+            _ => vec![equal; nranks],
+        },
+        elements: Elements {
+            class,
+            bytes: [1, 2, 4, 8, 16, 10, 32][random.usize(..7)],
+            count: equal,
+            sums: random.bool(),
+        },
+    }
+}
+
+/// The size that a rank makes of what it alone is given.
+fn seen(random: &mut fastrand::Rng, call: &Call, rank: usize) -> Size {
+    let own = call.blocks[rank];
+    let (send, recv) = (View::draw(random, own), View::draw(random, own));
+    let garbage = View {
+        count: random.u64(..1 << 30),
+        bytes: random.u64(..64),
+    };
+    let (in_place, is_root) = (random.bool(), rank == call.root);
+    match call.collective {
+        Collective::Barrier
+        | Collective::Gatherv
+        | Collective::Scatterv
+        | Collective::Alltoallv => Size::Unknown,
+        Collective::Bcast => Size::Bytes(send.total()),
+        // In place, the root's other side says it; elsewhere that side is nobody's.
+        Collective::Gather | Collective::Scatter => {
+            let (mine, roots) = match call.collective {
+                Collective::Gather => (send, recv),
+                _ => (recv, send),
+            };
+            let roots = if is_root { roots } else { garbage };
+            Size::Bytes(if is_root && in_place { roots } else { mine }.total())
+        }
+        Collective::Allgather => Size::Bytes(if in_place { recv } else { send }.total()),
+        Collective::Alltoall => Size::Bytes(recv.total()),
+        Collective::Allgatherv => {
+            let parts = call
+                .blocks
+                .iter()
+                .map(|&block| View::draw(random, block).total());
+            Size::Bytes(parts.sum())
+        }
+        _ => Size::Elements(call.elements),
+    }
+}
+
+/// Holds a single decision to its account.
+fn check(agreed: &Agreement, before: &Known, decision: Decision, size: Size) {
+    let (stage, begun) = (before.stage, before.begun);
+    match decision {
+        Decision::Take => assert_eq!(stage, Stage::Attached),
+        Decision::Attach => {
+            assert_eq!(stage, Stage::Counted);
+            assert!(before.nranks >= agreed.min_ranks);
+            if let Attach::After(calls) = agreed.attach {
+                assert_eq!(begun, calls);
+            }
+        }
+        Decision::Pass(Reason::Early) => assert_eq!(stage, Stage::Counted),
+        Decision::Pass(Reason::Communicator) => {
+            assert!(stage == Stage::Mpi || before.nranks < agreed.min_ranks);
+        }
+        Decision::Pass(Reason::Type) | Decision::Pass(Reason::FloatSum) => {
+            assert!(matches!(size, Size::Elements(_)));
+        }
+    }
+}
+
+fn new_communicator(random: &mut fastrand::Rng, nranks: usize) -> Known {
+    let stage = if random.u8(..16) == 0 {
+        Stage::Mpi
+    } else {
+        Stage::Counted
+    };
+    Known {
+        stage,
+        nranks: nranks as u32,
+        begun: 0,
+        spent: 0,
+    }
+}
+
+#[test]
+fn all_ranks_decide_alike() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let (mut taken, mut attached, mut passed) = (0, 0, [0; Reason::COUNT]);
+    let mut calls = 0;
+    while calls < CALLS {
+        let nranks = random.usize(2..=6);
+        let agreed = Agreement {
+            min_ranks: random.u32(2..=4),
+            attach: match random.u8(..3) {
+                0 => Attach::Earned,
+                _ => Attach::After(random.u64(..20)),
+            },
+            float_sums_stay: random.bool(),
+        };
+        // Each rank keeps its own account of each communicator.
+        let comms: Vec<Known> = (0..3)
+            .map(|_| new_communicator(&mut random, nranks))
+            .collect();
+        let mut ranks = vec![comms; nranks];
+        for _ in 0..200 {
+            let comm = random.usize(..3);
+            let call = draw_call(&mut random, nranks);
+            // Whether attaching goes well, which all hear.
+            let goes_well = random.u8(..8) > 0;
+            let mut first = None;
+            for (rank, accounts) in ranks.iter_mut().enumerate() {
+                let size = seen(&mut random, &call, rank);
+                let known = &mut accounts[comm];
+                let before = *known;
+                let decision = decide::decide(&agreed, known, size);
+                check(&agreed, &before, decision, size);
+                if decision == Decision::Attach {
+                    known.stage = if goes_well {
+                        Stage::Attached
+                    } else {
+                        Stage::Mpi
+                    };
+                }
+                let (all, after) = *first.get_or_insert((decision, *known));
+                assert_eq!(decision, all, "seed {seed}, rank {rank}: {call:?}");
+                assert_eq!(*known, after, "seed {seed}, rank {rank}: {call:?}");
+            }
+            match first {
+                Some((Decision::Take, _)) => taken += 1,
+                Some((Decision::Attach, _)) => attached += 1,
+                Some((Decision::Pass(reason), _)) => passed[reason as usize] += 1,
+                None => unreachable!("a job has ranks"),
+            }
+            calls += 1;
+        }
+    }
+    println!("{taken} taken, {attached} attached, {passed:?} passed");
+    assert!(passed.iter().all(|&calls| calls > CALLS / 1000));
+    assert!(taken > CALLS / 10 && attached > CALLS / 1000);
+}

@@ -1,0 +1,271 @@
+/*
+ * Draws collectives, and prints for each rank a hash of what they left in its buffers, so that two
+ * runs can be compared: one with the MPI alone, one with libkolo_pmpi.so.
+ *
+ *   dropin SEED CALLS      a third word has each call told
+ *
+ * Values are small whole numbers, so that sums of floats do not hang on the order.
+ */
+#include <mpi.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 200000, BLOCK = 2000, RANKS = 64 };
+enum kind { WHOLE, FLOATS, COMPLEX, LOGICAL, BYTES, PAIR, DERIVED, FORTRAN_WHOLE };
+struct type {
+    MPI_Datatype type;
+    int bytes;
+    enum kind kind;
+    const char *name;
+};
+enum { BARRIER, BCAST, GATHER, SCATTER, ALLGATHER, ALLTOALL, GATHERV, SCATTERV, ALLGATHERV,
+       ALLTOALLV, REDUCE, ALLREDUCE, REDUCE_SCATTER, REDUCE_SCATTER_BLOCK, SCAN, EXSCAN, CALLS };
+
+static struct type types[40];
+static int ntypes, nfold;
+static char *send_memory, *recv_memory;
+static int rank, size;
+static uint64_t state;
+static MPI_Op weaving;
+
+static uint64_t draw(uint64_t below)
+{
+    uint64_t z = state += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return (z ^ (z >> 31)) % below;
+}
+
+static uint64_t hash(const void *data, size_t bytes)
+{
+    const unsigned char *at = data;
+    uint64_t sum = 1469598103934665603u;
+    for (size_t i = 0; i < bytes; i++) sum = (sum ^ at[i]) * 1099511628211u;
+    return sum;
+}
+
+static void put_pair(const struct type *t, char *e, int v, int x)
+{
+    const double d = v;
+    const float f = (float)v;
+    const short s = (short)v;
+    const size_t at = t->type == MPI_DOUBLE_INT ? 8 : 4;
+    if (t->type == MPI_DOUBLE_INT) memcpy(e, &d, 8);
+    else if (t->type == MPI_FLOAT_INT) memcpy(e, &f, 4);
+    else if (t->type == MPI_SHORT_INT) memcpy(e, &s, 2);
+    else memcpy(e, &v, 4);
+    memcpy(e + at, &x, 4);
+}
+
+static void put(const struct type *t, char *e, int v, int x)
+{
+    const float f[2] = {(float)v, 0};
+    const double d[2] = {v, 0};
+    const long double l = v;
+    memset(e, 0, (size_t)t->bytes);
+    switch (t->kind) {
+    case FLOATS:
+        if (t->bytes == 4) memcpy(e, f, 4);
+        else if (t->bytes == 8) memcpy(e, d, 8);
+        else memcpy(e, &l, 10);
+        break;
+    case COMPLEX: memcpy(e, t->bytes == 8 ? (const void *)f : d, (size_t)t->bytes); break;
+    case LOGICAL: e[0] = v & 1; break;
+    case PAIR: put_pair(t, e, v, x); break;
+    case WHOLE:
+    case FORTRAN_WHOLE: e[0] = (char)v; break;
+    default:
+        for (int b = 0; b < t->bytes; b++) e[b] = (char)(v + b);
+    }
+}
+
+static void fill(const struct type *t, char *at, int count, int call)
+{
+    for (int i = 0; i < count; i++)
+        put(t, at + (size_t)i * (size_t)t->bytes, (rank * 7 + i * 3 + call) % 5 + 1,
+            rank * 100 + i);
+}
+
+/* Associative, and not commutative: x, y -> x where x is not 0. */
+static void weave(void *in, void *inout, int *count, MPI_Datatype *type)
+{
+    unsigned char *a = in, *b = inout;
+    int bytes;
+    MPI_Type_size(*type, &bytes);
+    for (int i = 0; i < *count * bytes; i++) b[i] = a[i] ? a[i] : b[i];
+}
+
+#define T(t, b, k) types[ntypes++] = (struct type){t, b, k, #t}
+static void make_types(void)
+{
+    const int at[2] = {2, 0}, n[2] = {1, 1};
+    MPI_Datatype dup, vector, odd;
+    T(MPI_INT, 4, WHOLE), T(MPI_LONG, 8, WHOLE), T(MPI_SHORT, 2, WHOLE);
+    T(MPI_SIGNED_CHAR, 1, WHOLE), T(MPI_UNSIGNED, 4, WHOLE), T(MPI_UNSIGNED_LONG, 8, WHOLE);
+    T(MPI_UNSIGNED_SHORT, 2, WHOLE), T(MPI_UINT8_T, 1, WHOLE);
+    T(MPI_FLOAT, 4, FLOATS), T(MPI_DOUBLE, 8, FLOATS), T(MPI_LONG_DOUBLE, 16, FLOATS);
+    T(MPI_C_FLOAT_COMPLEX, 8, COMPLEX), T(MPI_C_DOUBLE_COMPLEX, 16, COMPLEX);
+    T(MPI_C_BOOL, 1, LOGICAL), T(MPI_BYTE, 1, BYTES);
+    T(MPI_2INT, 8, PAIR), T(MPI_DOUBLE_INT, 16, PAIR), T(MPI_FLOAT_INT, 8, PAIR);
+    T(MPI_SHORT_INT, 8, PAIR);
+    T(MPI_INTEGER, 4, FORTRAN_WHOLE), T(MPI_INTEGER8, 8, FORTRAN_WHOLE);
+    T(MPI_DOUBLE_PRECISION, 8, FLOATS), T(MPI_REAL, 4, FLOATS);
+    nfold = ntypes;
+    MPI_Type_dup(MPI_DOUBLE, &dup);
+    MPI_Type_vector(3, 1, 2, MPI_INT, &vector);
+    MPI_Type_indexed(2, n, at, MPI_INT, &odd);
+    MPI_Type_commit(&dup), MPI_Type_commit(&vector), MPI_Type_commit(&odd);
+    T(dup, 8, FLOATS), T(vector, 20, DERIVED), T(odd, 12, DERIVED);
+}
+
+static MPI_Op draw_op(const struct type *t)
+{
+    const MPI_Op ops[] = {MPI_SUM, MPI_PROD, MPI_MAX, MPI_MIN, MPI_BAND, MPI_BOR, MPI_BXOR,
+                          MPI_LAND, MPI_LOR, MPI_LXOR};
+    MPI_Op op = MPI_SUM;
+    switch (t->kind) {
+    case WHOLE: op = ops[draw(10)]; break;
+    case FORTRAN_WHOLE: op = ops[draw(7)]; break;
+    case FLOATS: op = ops[draw(4)]; break;
+    case COMPLEX: op = ops[draw(2)]; break;
+    case LOGICAL: op = ops[7 + draw(3)]; break;
+    case BYTES: op = ops[4 + draw(3)]; break;
+    case PAIR: return draw(2) ? MPI_MINLOC : MPI_MAXLOC;
+    default: return op;
+    }
+    return draw(6) == 0 ? weaving : op;
+}
+
+struct call {
+    int what, in_place, root, count, me;
+    const struct type *t;
+    MPI_Op op;
+    MPI_Comm comm;
+};
+
+static void moves(const struct call *c, const int *counts, const int *at)
+{
+    char *s = send_memory, *r = recv_memory;
+    const MPI_Datatype t = c->t->type;
+    const int n = c->count, root = c->root;
+    const int inside = c->in_place && c->me == root;
+    int each[RANKS], places[RANKS], sum = 0;
+    for (int i = 0; i < size; i++) {
+        each[i] = (c->me * 5 + i * 5 + n) % 300, places[i] = sum;
+        sum += each[i] + 2;
+    }
+    void *sent = c->in_place ? MPI_IN_PLACE : s;
+    switch (c->what) {
+    case BARRIER: MPI_Barrier(c->comm); break;
+    case BCAST:
+        memcpy(r, s, (size_t)n * (size_t)c->t->bytes);
+        MPI_Bcast(r, n, t, root, c->comm);
+        break;
+    case GATHER: MPI_Gather(inside ? MPI_IN_PLACE : s, n, t, r, n, t, root, c->comm); break;
+    case SCATTER: MPI_Scatter(s, n, t, inside ? MPI_IN_PLACE : r, n, t, root, c->comm); break;
+    case ALLGATHER: MPI_Allgather(sent, n, t, r, n, t, c->comm); break;
+    case ALLTOALL: MPI_Alltoall(sent, n, t, r, n, t, c->comm); break;
+    case GATHERV:
+        MPI_Gatherv(inside ? MPI_IN_PLACE : s, counts[c->me], t, r, counts, at, t, root, c->comm);
+        break;
+    case SCATTERV:
+        MPI_Scatterv(s, counts, at, t, inside ? MPI_IN_PLACE : r, counts[c->me], t, root, c->comm);
+        break;
+    case ALLGATHERV: MPI_Allgatherv(sent, counts[c->me], t, r, counts, at, t, c->comm); break;
+    case ALLTOALLV: MPI_Alltoallv(sent, each, places, t, r, each, places, t, c->comm); break;
+    }
+}
+
+/* What MPI leaves undefined becomes 0. */
+static void folds(const struct call *c, const int *counts, int sum)
+{
+    char *s = send_memory, *r = recv_memory;
+    const MPI_Datatype t = c->t->type;
+    const size_t bytes = (size_t)c->t->bytes;
+    const int n = c->count, mine = counts[c->me];
+    void *sent = c->in_place ? MPI_IN_PLACE : s;
+    switch (c->what) {
+    case REDUCE:
+        /* MPICH 4.0 by itself reads from MPI_IN_PLACE where there are many elements. */
+        MPI_Reduce(c->me == c->root && n < 20 ? sent : s, r, n, t, c->op, c->root, c->comm);
+        if (c->me != c->root) memset(r, 0, (size_t)n * bytes);
+        break;
+    case ALLREDUCE: MPI_Allreduce(sent, r, n, t, c->op, c->comm); break;
+    case REDUCE_SCATTER:
+        MPI_Reduce_scatter(sent, r, counts, t, c->op, c->comm);
+        if (c->in_place) memset(r + (size_t)mine * bytes, 0, (size_t)(sum - mine) * bytes);
+        break;
+    case REDUCE_SCATTER_BLOCK:
+        MPI_Reduce_scatter_block(sent, r, n, t, c->op, c->comm);
+        if (c->in_place) memset(r + (size_t)n * bytes, 0, (size_t)n * (size_t)(size - 1) * bytes);
+        break;
+    case SCAN: MPI_Scan(sent, r, n, t, c->op, c->comm); break;
+    case EXSCAN:
+        MPI_Exscan(sent, r, n, t, c->op, c->comm);
+        if (c->me == 0) memset(r, 0, (size_t)n * bytes);
+        break;
+    }
+    /* The padding of long double and of pairs is nobody's. */
+    for (int i = 0; i < BLOCK * size; i++) {
+        if (t == MPI_LONG_DOUBLE) memset(r + (size_t)i * 16 + 10, 0, 6);
+        if (t == MPI_DOUBLE_INT) memset(r + (size_t)i * 16 + 12, 0, 4);
+        if (t == MPI_SHORT_INT) memset(r + (size_t)i * 8 + 2, 0, 2);
+    }
+}
+
+static uint64_t one(int number, MPI_Comm comm, int verbose)
+{
+    const int total = BLOCK * size;
+    struct call c = {.comm = comm};
+    int counts[RANKS], at[RANKS], sum = 0;
+    MPI_Comm_rank(comm, &c.me);
+    c.what = (int)draw(CALLS), c.in_place = draw(3) == 0, c.root = (int)draw((uint64_t)size);
+    c.t = &types[draw((uint64_t)(c.what >= REDUCE ? nfold : ntypes))];
+    c.count = (int)(draw(4) == 0 ? draw(1000) : draw(20));
+    if (draw(12) == 0) c.count = 0;
+    c.op = draw_op(c.t);
+    if (c.what >= REDUCE && c.op == MPI_PROD) c.count %= 7;
+    for (int i = 0; i < size; i++) {
+        counts[i] = (c.count + i * 3) % 900, at[i] = sum;
+        sum += counts[i] + 1;
+    }
+    size_t bytes = (size_t)total * (size_t)c.t->bytes;
+    if (bytes > MOST * 16) bytes = MOST * 16;
+    fill(c.t, send_memory, total + 10, number);
+    memset(recv_memory, 0x5a, bytes);
+    if (c.in_place) fill(c.t, recv_memory, total + 10, number);
+    if (c.what < REDUCE) moves(&c, counts, at);
+    else folds(&c, counts, sum);
+    const uint64_t found = hash(recv_memory, bytes);
+    if (verbose)
+        printf("%d: call %d what %d type %s weaving %d count %d in place %d root %d: %016llx\n",
+               rank, number, c.what, c.t->name, c.op == weaving, c.count, c.in_place, c.root,
+               (unsigned long long)found);
+    return found;
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Comm comms[3];
+    uint64_t all = 0;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    state = strtoull(argv[1], NULL, 10);
+    send_memory = malloc(MOST * 20);
+    recv_memory = malloc(MOST * 20);
+    make_types();
+    MPI_Op_create(weave, 0, &weaving);
+    comms[0] = MPI_COMM_WORLD;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comms[1]);
+    MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &comms[2]);
+    for (int number = 0; number < atoi(argv[2]); number++)
+        all = all * 31 + one(number, comms[draw(3)], argc > 3);
+    printf("%d: %016llx\n", rank, (unsigned long long)all);
+    MPI_Comm_free(&comms[2]);
+    MPI_Comm_free(&comms[1]);
+    MPI_Finalize();
+    return 0;
+}
