@@ -42,7 +42,7 @@ pub fn rest() -> Duration {
     }
 }
 
-/// The same for a sleep that counts whole milliseconds and must not become none.
+/// A sleep that counts whole milliseconds and must not become none.
 pub fn rest_in_milliseconds() -> Duration {
     rest().max(Duration::from_millis(1))
 }

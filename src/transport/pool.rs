@@ -32,7 +32,7 @@ const WORD_BITS: usize = u64::BITS as usize;
 pub(super) const CONTROL_BYTES: usize = 532_480;
 /// Of these, what a new file has at once: all bits, and the counts of the first regions.
 pub(super) const READY_BYTES: usize = 12_288;
-/// What a region's length is a multiple of.
+/// The unit of a region's length.
 const GRAIN: usize = 4096;
 /// Regions whose counts share a page.
 const COUNTS_OF_PAGE: usize = GRAIN / size_of::<u64>();
@@ -55,7 +55,7 @@ const COUNT: u64 = (1 << TAG_SHIFT) - 1;
 const _: () = assert!(crate::base::sync::MODEL || size_of::<Control>() == CONTROL_BYTES);
 const _: () = assert!(REGIONS / 8 + GRAIN == READY_BYTES && REGIONS.is_multiple_of(COUNTS_OF_PAGE));
 
-/// What processes call a file: a random number. It is no secret.
+/// The name that processes give a file: a random number. It is no secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolName(u64);
 
@@ -150,7 +150,7 @@ impl Pool {
         Ok(pool)
     }
 
-    /// What processes call it.
+    /// The name that processes give it.
     pub fn name(&self) -> PoolName {
         self.name
     }
@@ -160,7 +160,7 @@ impl Pool {
         &self.file
     }
 
-    /// What others must hear to join a region.
+    /// All that others must hear to join a region.
     pub fn place(&self, region: usize) -> PoolPlace {
         PoolPlace {
             name: self.name,

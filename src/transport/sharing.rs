@@ -33,7 +33,7 @@ pub struct Sharing<'a> {
 /// Names of files that a rank shows, at most: a process has few.
 const MOST_FILES: usize = 16;
 
-/// What the leader has made.
+/// Memory that the leader has made.
 pub struct Led {
     /// The segment.
     pub segment: Arc<Segment>,
@@ -45,7 +45,7 @@ pub struct Led {
     pub lease: Lease,
 }
 
-/// What ranks that share memory must have in common.
+/// All that ranks which share memory must have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
     /// Of the list of local ranks.
@@ -90,7 +90,7 @@ impl<'a> Sharing<'a> {
         })
     }
 
-    /// What this rank thinks is shared.
+    /// The memory that this rank thinks is shared.
     pub fn claim(&self) -> Terms {
         let list: Vec<u8> = self.ranks.iter().flat_map(|r| r.0.to_le_bytes()).collect();
         Terms {

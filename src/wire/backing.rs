@@ -31,7 +31,7 @@ pub struct Age {
     taken: u64,
 }
 
-/// What a port has behind it.
+/// The memory behind a port.
 pub(super) struct Backing {
     /// Tokens that have memory.
     enough: Enough,
@@ -122,7 +122,8 @@ impl Backing {
         }
     }
 
-    /// What is enough now. Where small places lack memory, so does the last token of larger ones.
+    /// Bytes that are enough now. Where small places lack memory, so does the last token of larger
+    /// ones.
     fn settle(&mut self, port: &Port, slot_bytes: usize) {
         let enough = self.taken.enough(0, slot_bytes);
         self.enough = match (port, self.small) {
@@ -176,7 +177,7 @@ impl Backing {
     }
 }
 
-/// What a port writes into, besides lines.
+/// Memory that a port writes into, besides lines.
 #[derive(Clone, Copy)]
 pub(super) struct Areas {
     pub slots: Slots,

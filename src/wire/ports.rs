@@ -22,7 +22,7 @@ impl PortId {
     pub const OWN_FAN: PortId = PortId(0);
 }
 
-/// What a port is the end of.
+/// The connection that a port is the end of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortKind {
     /// A pair connection over slots.
@@ -62,7 +62,7 @@ impl PortEntry {
         }
     }
 
-    /// What is written there.
+    /// The data that are written there.
     fn areas(&self) -> Areas {
         let (reader, channel) = (self.peer as usize, usize::from(self.channel));
         let words = |encoding| Slots::Words {

@@ -58,7 +58,7 @@ impl Enough {
         Enough([bytes; SPANS])
     }
 
-    /// The same, counted otherwise.
+    /// That number, counted otherwise.
     pub fn map(self, count: impl FnMut(usize) -> usize) -> Enough {
         Enough(self.0.map(count))
     }

@@ -178,7 +178,7 @@ impl Inner {
         ))
     }
 
-    /// The same, of whoever passes again and again: looks only now and then.
+    /// An end, for whoever passes again and again: looks only now and then.
     pub(in crate::comm) fn kernels_wait_by_now(&self, exec: &mut Exec) -> Option<Error> {
         let device = exec.device.as_deref_mut()?;
         device.passes = device.passes.wrapping_add(1);

@@ -1,4 +1,4 @@
-//! What does not go on: for how long it has been seen as it is now.
+//! Standstill: for how long it has been seen as it is now.
 
 use crate::base::clock::{self, Moment};
 

@@ -15,7 +15,7 @@ use crate::plan::{Direction, Window};
 use crate::wire::gpu::SLOTS;
 use std::collections::BTreeMap;
 
-/// What has been passed over the connections of messages.
+/// Slots that were passed over the connections of messages.
 #[derive(Default)]
 pub(super) struct Passing {
     /// Slots of all launches so far; none where a graph has captured one.

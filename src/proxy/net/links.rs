@@ -282,7 +282,8 @@ impl Links {
     pub(super) fn end(&self) -> Closing {
         let mut state = self.lock();
         state.closed = true;
-        state.arrivals.listeners.clear();
+        // Those who have come and not said yet who they are hear of the end, too.
+        let arrivals = std::mem::replace(&mut state.arrivals, Arrivals::none());
         let folds = std::mem::take(&mut state.folds);
         let outgoing = std::mem::take(&mut state.outgoing);
         let incoming = std::mem::take(&mut state.incoming);
@@ -291,7 +292,7 @@ impl Links {
         self.busy.store(0, Ordering::Relaxed);
         // The thread that would have to wait for the lock may also serve a peer.
         drop(state);
-        drop(folds);
+        drop((arrivals, folds));
         Closing::new(outgoing, incoming)
     }
 

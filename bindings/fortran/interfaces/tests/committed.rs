@@ -40,6 +40,7 @@ fn every_body_has_its_function() {
         "kolo_fortran",
         "kolo_fortran_blocks",
         "kolo_fortran_control",
+        "kolo_fortran_op",
         "kolo_fortran_pair",
     ] {
         let object = library.join(format!("{part}.o"));

@@ -39,7 +39,7 @@ fn place(named: &Path) -> PathBuf {
     found.unwrap_or(named.to_owned())
 }
 
-/// What a program has when it starts.
+/// All that a program has when it starts.
 struct Process<'a> {
     loader: &'a Loader,
     all: Vec<LoadedFile>,

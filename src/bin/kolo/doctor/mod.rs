@@ -57,7 +57,7 @@ Examples:
 
 The exit code is 0 if nothing was found, 1 if something was, 2 for a mistake in the options.";
 
-/// What is looked at.
+/// The subject that is looked at.
 #[derive(Args, Debug)]
 pub struct DoctorArgs {
     /// A program that will be started in the same way: is it of this launcher's MPI?
@@ -184,7 +184,7 @@ fn nothing(unknown: &[String]) -> &'static str {
     }
 }
 
-/// What is no fault: a line each.
+/// Lines of no fault.
 fn notes(job: &Gathered) -> Vec<String> {
     [mpi::notes(job), gpus::notes(job)].concat()
 }
@@ -251,12 +251,12 @@ fn together(ranks: &dyn Bootstrap, args: &DoctorArgs, here: &ThisRank) -> Result
     Ok(found)
 }
 
-/// What stands there; nothing where this rank has not read it.
+/// The text that stands there; nothing where this rank has not read it.
 fn taken<T: Default>(all: &mut [T], at: usize) -> T {
     all.get_mut(at).map(std::mem::take).unwrap_or_default()
 }
 
-/// What each rank says, if this one `reads` it, else an empty list; a rank that has nothing to say
+/// The words of each rank, if this one `reads` it, else an empty list; a rank without words
 /// sends nothing, and counts as one with the facts of nothing.
 fn told<T: Serialize + DeserializeOwned + Default>(
     ranks: &dyn Bootstrap,
@@ -329,7 +329,7 @@ mod tests {
         }
     }
 
-    /// What all ranks say is much in a large job.
+    /// The words of all ranks are many in a large job.
     #[test]
     fn a_rank_reads_what_others_say_only_where_it_wants_it() {
         let ranks = kolo::bootstrap::ThreadsBootstrap::group(3);

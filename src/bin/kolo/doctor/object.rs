@@ -23,7 +23,7 @@ pub struct ElfObject {
     pub kind: (bool, u16),
     /// The loader that it wants; libraries and static programs want none.
     pub loader: Option<String>,
-    /// What the dynamic section says.
+    /// The words of the dynamic section.
     pub dynamic: Dynamic,
     /// Which names it has.
     pub names: MpiNames,
@@ -44,7 +44,7 @@ pub struct Dynamic {
     pub runpath: Option<String>,
 }
 
-/// What the names of functions and variables tell.
+/// Findings from the names of functions and variables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MpiNames {
     /// There are some at all.

@@ -18,7 +18,7 @@ pub struct Loader {
     pub library_path: Vec<PathBuf>,
     /// `LD_PRELOAD` and `/etc/ld.so.preload`.
     pub preload: Vec<String>,
-    /// What `ldconfig` has found.
+    /// Libraries that `ldconfig` has found.
     pub cache: LoaderCache,
 }
 

@@ -115,7 +115,7 @@ fn texts_are_inside_the_sheet_and_apart() {
     }
 }
 
-/// What an element's attribute says.
+/// The value of an element's attribute.
 fn said<'a>(node: &Node<'a, '_>, name: &str) -> &'a str {
     node.attribute(name).unwrap_or("")
 }
