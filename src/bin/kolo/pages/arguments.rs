@@ -100,6 +100,8 @@ const MEANINGS: &[(&str, &str)] = &[
     ),
     ("is_said", "The function that is asked."),
     ("key", "Orders the ranks of the new communicator."),
+    ("GetSetting.key", "Name of the setting, such as warn_after."),
+    ("value", "Written: the value as text, with its zero byte."),
     ("local", "The terms of this rank."),
     (
         "mask",
