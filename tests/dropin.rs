@@ -53,7 +53,10 @@ impl View {
     /// So many bytes in elements of a drawn size.
     fn draw(random: &mut fastrand::Rng, bytes: u64) -> View {
         let sizes = [1, 2, 3, 4, 8, 12, 16, 40];
-        let fitting: Vec<u64> = sizes.into_iter().filter(|size| bytes % size == 0).collect();
+        let fitting: Vec<u64> = sizes
+            .into_iter()
+            .filter(|size| bytes.is_multiple_of(*size))
+            .collect();
         let size = fitting[random.usize(..fitting.len())];
         View {
             count: bytes / size,
