@@ -31,6 +31,15 @@ typedef struct {
 
 koloResult_t koloCommInitTable(koloComm_t *newcomm, const koloMpiTable *table);
 koloResult_t koloCommDestroy(koloComm_t comm);
+
+/* Of koloCommInitMPIConfig, which these tests do not call: the double has no such functions. */
+typedef struct {
+    char internal[128];
+} koloUniqueId;
+typedef struct koloConfig koloConfig_t;
+koloResult_t koloGetUniqueId(koloUniqueId *id);
+koloResult_t koloCommInitRankConfig(koloComm_t *newcomm, int nranks, koloUniqueId id, int rank,
+                                    const koloConfig_t *config);
 const char *koloGetLastError(koloComm_t comm);
 
 /* Only in the double: the table that a communicator holds, and how many are held. */
