@@ -19,11 +19,13 @@ mkdir -p "$BUILT/mpi/openmpi" "$BUILT/mpi/mpich"
 lean() { objcopy --strip-unneeded --remove-section=.gnu_debuglink "$staged/$1" "$BUILT/$2"; }
 lean bin/kolo kolo
 lean lib/libkolo.so libkolo.so
+lean lib/libkolo_pmpi.so libkolo_pmpi.so
 lean lib/kolo/libkolo_verbs.so libkolo_verbs.so
 lean lib/kolo/softgpu/libcuda.so.1 libkolo_softgpu.so
 for mpi in openmpi mpich; do
     lean lib/kolo/$mpi/libkolo_mpi.so mpi/$mpi/libkolo_mpi.so
     lean lib/kolo/$mpi/libkolo_mpi_calls.so mpi/$mpi/libkolo_mpi_calls.so
+    lean lib/kolo/$mpi/libkolo_pmpi_calls.so mpi/$mpi/libkolo_pmpi_calls.so
 done
 
 # An older kolo for two MPIs, with files that the newer one has not: one of them was changed since,
