@@ -440,7 +440,7 @@ impl Bell for NodeMemory {
 mod tests {
     use super::*;
 
-    /// What tokens touch is taken before, and what was given back is taken anew.
+    /// Pages that tokens touch are taken before, and those that were given back are taken anew.
     #[test]
     fn flagged_lines_and_small_places_have_the_memory_that_tokens_touch() {
         let layout = Layout {

@@ -17,3 +17,13 @@ echo '&tsunami hours = 1, resolution = 1 /' >short
 $MPIRUN -n 3 tsunami/tsunami --comm kolo --quiet --namelist short
 [ "$(head -c 4 tsunami-out/tsunami.png | od -An -tx1 | tr -d ' ')" = 89504e47 ]
 [ -s tsunami-out/tsunami.nc ]
+
+# Unchanged, its MPI version runs on kolo too: the same bits of the field.
+fields() { # WORDS BEFORE THE PROGRAM...
+    $MPIRUN -n 3 "$@" tsunami/tsunami --comm mpi --quiet --namelist short 2>&1
+    sha256sum <tsunami-out/tsunami.nc >field
+}
+fields env && mv field plain
+fields env LD_PRELOAD="$PREFIX/lib/libkolo_pmpi.so.0" KOLO_PMPI_ATTACH=0 KOLO_REPORT=1 >said
+cmp plain field
+[ "$(grep -cE ': ([1-9][0-9]*) of \1 collectives ran on kolo' said)" = 3 ]

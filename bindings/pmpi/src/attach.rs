@@ -2,7 +2,7 @@
 
 use crate::agree;
 use crate::comms::State;
-use crate::decide::{Collective, Decision, Size, Stage, decide};
+use crate::decide::{Collective, Decision, Reason, Size, Stage, decide};
 use crate::report;
 use crate::sys::{koloCommAbort, koloCommInitMPI};
 use mpi::ffi;
@@ -14,7 +14,11 @@ pub fn take(state: &mut State, collective: Collective, size: Size) -> Option<()>
     let agreed = agree::agreed()?;
     match decide(agreed, &mut state.known, size) {
         Decision::Take => {}
-        Decision::Attach => attach(state)?,
+        Decision::Attach if attach(state).is_some() => {}
+        Decision::Attach => {
+            report::passed(collective, Reason::Communicator);
+            return None;
+        }
         Decision::Pass(reason) => {
             report::passed(collective, reason);
             return None;

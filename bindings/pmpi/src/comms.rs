@@ -5,8 +5,9 @@
 //! is freed. Entries are used again and never given back: a thread that looks at one while another
 //! thread frees that communicator reads memory that is still there, and finds another handle in it.
 
-use crate::decide::{Known, Stage};
+use crate::decide::{Collective, Known, Reason, Stage};
 use crate::folding::Folding;
+use crate::report;
 use crate::sys::{Comm, key, kolo_pmpi_no_copy, koloCommDestroy};
 use mpi::ffi;
 use std::cell::UnsafeCell;
@@ -47,12 +48,26 @@ fn line(key: u64) -> &'static AtomicPtr<Entry> {
     &TABLE[(key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize]
 }
 
-/// The state of a communicator on which a collective begins. None: MPI says more of it.
+/// The state of a communicator on which a collective begins. None: MPI runs it. Of one that stays
+/// with MPI no argument is looked at: between two groups they mean other things.
 ///
 /// # Safety
 /// No other thread is in a collective of it, as MPI has it.
 #[inline]
-pub unsafe fn of(handle: ffi::MPI_Comm) -> Option<&'static mut State> {
+pub unsafe fn of(handle: ffi::MPI_Comm, collective: Collective) -> Option<&'static mut State> {
+    // SAFETY: the caller's promise.
+    let state = unsafe { find(handle)? };
+    if state.known.stage == Stage::Mpi {
+        report::passed(collective, Reason::Communicator);
+        return None;
+    }
+    Some(state)
+}
+
+/// # Safety
+/// No other thread is in a collective of it.
+#[inline]
+unsafe fn find(handle: ffi::MPI_Comm) -> Option<&'static mut State> {
     let key = key(&handle);
     let found = line(key).load(Ordering::Acquire);
     // SAFETY: entries are never given back.
@@ -83,7 +98,7 @@ fn look(handle: ffi::MPI_Comm, key: u64) -> Option<&'static mut State> {
         _ => make(handle, key)?,
     };
     line(key).store((&raw const *entry).cast_mut(), Ordering::Release);
-    // SAFETY: as in `of`.
+    // SAFETY: as in `find`.
     Some(unsafe { &mut *entry.state.get() })
 }
 
@@ -99,14 +114,14 @@ fn make(handle: ffi::MPI_Comm, key: u64) -> Option<&'static Entry> {
     if code != 0 {
         return None;
     }
+    let stage = match inter != 0 || nranks < 2 || !is_of_this_world(handle, nranks) {
+        true => Stage::Mpi,
+        false => Stage::Counted,
+    };
     let state = State {
         handle,
         known: Known {
-            stage: if inter != 0 || nranks < 2 {
-                Stage::Mpi
-            } else {
-                Stage::Counted
-            },
+            stage,
             nranks: nranks as u32,
             begun: 0,
             spent: 0,
@@ -137,6 +152,29 @@ fn make(handle: ffi::MPI_Comm, key: u64) -> Option<&'static Entry> {
     }
     entry.key.store(key, Ordering::Release);
     Some(entry)
+}
+
+/// Whether all members were started together with this rank, and so have agreed with it. Where one
+/// was not, none of them finds all others in its own world.
+fn is_of_this_world(handle: ffi::MPI_Comm, nranks: c_int) -> bool {
+    let ranks: Vec<c_int> = (0..nranks).collect();
+    let mut there = vec![0; ranks.len()];
+    // SAFETY: live communicators, and room for as many ranks; the groups are given back.
+    unsafe {
+        let (mut members, mut world) = (ffi::RSMPI_GROUP_NULL, ffi::RSMPI_GROUP_NULL);
+        let code = ffi::PMPI_Comm_group(handle, &mut members)
+            | ffi::PMPI_Comm_group(ffi::RSMPI_COMM_WORLD, &mut world)
+            | ffi::PMPI_Group_translate_ranks(
+                members,
+                nranks,
+                ranks.as_ptr(),
+                world,
+                there.as_mut_ptr(),
+            );
+        ffi::PMPI_Group_free(&mut members);
+        ffi::PMPI_Group_free(&mut world);
+        code == 0 && there.iter().all(|&rank| rank != ffi::RSMPI_UNDEFINED)
+    }
 }
 
 /// MPI frees the communicator: what hangs on it ends.

@@ -67,7 +67,7 @@ impl Folding {
     /// The operation of kolo's that folds elements of `datatype` by `op` in the next call.
     ///
     /// # Errors
-    /// What kolo returned.
+    /// The code that kolo returned.
     pub fn next(
         &mut self,
         kolo: Comm,

@@ -200,7 +200,7 @@ function!(reduce_scatter_block<F>, ReduceScatterBlock,
 function!(reduce_scatter<F>, ReduceScatter,
 (send: *const c_void, recv: *mut c_void, each: *const F::Count, datatype: MPI_Datatype,
  op: MPI_Op, comm: MPI_Comm),
-match vectors::nranks(comm).and_then(|ranks| counts(each, ranks)) {
+match vectors::nranks(comm, Collective::ReduceScatter).and_then(|ranks| counts(each, ranks)) {
     Some(counts) => reductions::blocks_of(&Folded { send, recv, datatype, op, comm }, counts),
     None => None,
 });
@@ -234,7 +234,7 @@ function!(gatherv<F>, Gatherv,
      recv_counts: *const F::Count, displacements: *const F::Displacement,
      recv_type: MPI_Datatype, root: c_int, comm: MPI_Comm),
     (|| {
-        let (is_root, ranks) = vectors::roots(comm, root)?;
+        let (is_root, ranks) = vectors::roots(comm, Collective::Gatherv, root)?;
         let recv = match is_root {
             true => Some(blocks::<F>(recv, recv_counts, displacements, recv_type, ranks)?),
             false => None,
@@ -247,7 +247,7 @@ function!(scatterv<F>, Scatterv,
      send_type: MPI_Datatype, recv: *mut c_void, recv_count: F::Count, recv_type: MPI_Datatype,
      root: c_int, comm: MPI_Comm),
     (|| {
-        let (is_root, ranks) = vectors::roots(comm, root)?;
+        let (is_root, ranks) = vectors::roots(comm, Collective::Scatterv, root)?;
         let send = match is_root {
             true => Some(blocks::<F>(send, send_counts, displacements, send_type, ranks)?),
             false => None,
@@ -260,7 +260,7 @@ function!(allgatherv<F>, Allgatherv,
      recv_counts: *const F::Count, displacements: *const F::Displacement,
      recv_type: MPI_Datatype, comm: MPI_Comm),
     (|| {
-        let ranks = vectors::nranks(comm)?;
+        let ranks = vectors::nranks(comm, Collective::Allgatherv)?;
         let recv = blocks::<F>(recv, recv_counts, displacements, recv_type, ranks)?;
         vectors::allgatherv(&side(send, send_count, send_type), &recv, comm)
     })());
@@ -270,7 +270,7 @@ function!(alltoallv<F>, Alltoallv,
      send_type: MPI_Datatype, recv: *mut c_void, recv_counts: *const F::Count,
      recv_displacements: *const F::Displacement, recv_type: MPI_Datatype, comm: MPI_Comm),
     (|| {
-        let ranks = vectors::nranks(comm)?;
+        let ranks = vectors::nranks(comm, Collective::Alltoallv)?;
         let recv = blocks::<F>(recv, recv_counts, recv_displacements, recv_type, ranks)?;
         let send = match in_place(send) {
             true => None,

@@ -40,7 +40,7 @@ pub fn is_rank(state: &State, root: c_int) -> bool {
 #[inline]
 pub unsafe fn barrier(comm: ffi::MPI_Comm) -> Option<c_int> {
     // SAFETY: the caller's promise.
-    let state = unsafe { comms::of(comm)? };
+    let state = unsafe { comms::of(comm, Collective::Barrier)? };
     take(state, Collective::Barrier, Size::Unknown)?;
     // SAFETY: it is attached.
     let code = unsafe { koloBarrier(state.kolo, NO_STREAM) };
@@ -51,7 +51,7 @@ pub unsafe fn barrier(comm: ffi::MPI_Comm) -> Option<c_int> {
 /// As MPI_Bcast has it.
 pub unsafe fn bcast(buffer: &Side, root: c_int, comm: ffi::MPI_Comm) -> Option<c_int> {
     // SAFETY: the caller's promise.
-    let state = unsafe { comms::of(comm)? };
+    let state = unsafe { comms::of(comm, Collective::Bcast)? };
     let elements = buffer.elements()?;
     let bytes = elements.bytes()?;
     if !is_rank(state, root) {
@@ -102,7 +102,7 @@ pub unsafe fn arrived(state: &mut State, place: In, elements: &Elements, code: c
 /// As MPI_Gather has it.
 pub unsafe fn gather(send: &Side, recv: &Side, root: c_int, comm: ffi::MPI_Comm) -> Option<c_int> {
     // SAFETY: the caller's promise.
-    let state = unsafe { comms::of(comm)? };
+    let state = unsafe { comms::of(comm, Collective::Gather)? };
     if !is_rank(state, root) {
         return None;
     }
@@ -146,7 +146,7 @@ pub unsafe fn gather(send: &Side, recv: &Side, root: c_int, comm: ffi::MPI_Comm)
 /// As MPI_Scatter has it.
 pub unsafe fn scatter(send: &Side, recv: &Side, root: c_int, comm: ffi::MPI_Comm) -> Option<c_int> {
     // SAFETY: the caller's promise.
-    let state = unsafe { comms::of(comm)? };
+    let state = unsafe { comms::of(comm, Collective::Scatter)? };
     if !is_rank(state, root) {
         return None;
     }
@@ -194,7 +194,7 @@ pub unsafe fn scatter(send: &Side, recv: &Side, root: c_int, comm: ffi::MPI_Comm
 /// As MPI_Allgather has it.
 pub unsafe fn allgather(send: &Side, recv: &Side, comm: ffi::MPI_Comm) -> Option<c_int> {
     // SAFETY: the caller's promise.
-    let state = unsafe { comms::of(comm)? };
+    let state = unsafe { comms::of(comm, Collective::Allgather)? };
     let inside = in_place(send.at);
     let block = recv.elements()?;
     let all = block.part(0, block.count.checked_mul(state.known.nranks as usize)?);
@@ -222,7 +222,7 @@ pub unsafe fn allgather(send: &Side, recv: &Side, comm: ffi::MPI_Comm) -> Option
 /// As MPI_Alltoall has it.
 pub unsafe fn alltoall(send: &Side, recv: &Side, comm: ffi::MPI_Comm) -> Option<c_int> {
     // SAFETY: the caller's promise.
-    let state = unsafe { comms::of(comm)? };
+    let state = unsafe { comms::of(comm, Collective::Alltoall)? };
     let nranks = state.known.nranks as usize;
     let block = recv.elements()?;
     let all = block.part(0, block.count.checked_mul(nranks)?);

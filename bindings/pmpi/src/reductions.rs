@@ -110,11 +110,11 @@ struct Begun {
 }
 
 /// # Safety
-/// As [`comms::of`].
+/// That of [`comms::of`].
 #[inline]
-unsafe fn begin(call: &Folded) -> Option<Begun> {
+unsafe fn begin(call: &Folded, collective: Collective) -> Option<Begun> {
     // SAFETY: the caller's promise.
-    let state = unsafe { comms::of(call.comm)? };
+    let state = unsafe { comms::of(call.comm, collective)? };
     Some(Begun {
         state,
         kind: kinds::kind(call.datatype)?,
@@ -132,7 +132,7 @@ fn missing(buffer: *const c_void, count: usize) -> bool {
 #[inline]
 pub unsafe fn same_everywhere(collective: Collective, call: &Folded, count: i64) -> Option<c_int> {
     // SAFETY: the caller's promise.
-    let Begun { state, kind, op } = unsafe { begin(call)? };
+    let Begun { state, kind, op } = unsafe { begin(call, collective)? };
     let elements = usize::try_from(count).ok()?;
     if missing(call.send, elements) || missing(call.recv, elements) || in_place(call.recv) {
         return None;
@@ -168,7 +168,7 @@ pub unsafe fn same_everywhere(collective: Collective, call: &Folded, count: i64)
 /// As MPI_Reduce has it.
 pub unsafe fn reduce(call: &Folded, count: i64, root: c_int) -> Option<c_int> {
     // SAFETY: the caller's promise.
-    let Begun { state, kind, op } = unsafe { begin(call)? };
+    let Begun { state, kind, op } = unsafe { begin(call, Collective::Reduce)? };
     let elements = usize::try_from(count).ok()?;
     if root < 0 || root >= state.known.nranks as c_int {
         return None;
@@ -207,7 +207,7 @@ pub unsafe fn reduce(call: &Folded, count: i64, root: c_int) -> Option<c_int> {
 /// As MPI_Reduce_scatter_block has it.
 pub unsafe fn equal_blocks(call: &Folded, count: i64) -> Option<c_int> {
     // SAFETY: the caller's promise.
-    let Begun { state, kind, op } = unsafe { begin(call)? };
+    let Begun { state, kind, op } = unsafe { begin(call, Collective::ReduceScatterBlock)? };
     let elements = usize::try_from(count).ok()?;
     let all = elements.checked_mul(state.known.nranks as usize)?;
     if missing(call.send, all) || missing(call.recv, elements) {
@@ -223,7 +223,7 @@ pub unsafe fn equal_blocks(call: &Folded, count: i64) -> Option<c_int> {
 /// As MPI_Reduce_scatter has it; `counts` has one number for each rank.
 pub unsafe fn blocks_of(call: &Folded, counts: Vec<usize>) -> Option<c_int> {
     // SAFETY: the caller's promise.
-    let Begun { state, kind, op } = unsafe { begin(call)? };
+    let Begun { state, kind, op } = unsafe { begin(call, Collective::ReduceScatter)? };
     let all = counts
         .iter()
         .try_fold(0usize, |sum, &count| sum.checked_add(count))?;

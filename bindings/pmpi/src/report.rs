@@ -14,7 +14,7 @@ static NOT_ATTACHED: AtomicU64 = AtomicU64::new(0);
 static SPANNING: AtomicU64 = AtomicU64::new(0);
 
 fn one(counter: &AtomicU64) {
-    // Lost where two threads count at once, which costs less than a locked addition.
+    // Two threads that count at once may lose a call: a locked addition would cost each call more.
     counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
@@ -70,6 +70,15 @@ pub fn tell(rank: i32) {
         BYTES.load(Ordering::Relaxed),
         ATTACHED.load(Ordering::Relaxed)
     );
+    for (communicators, words) in [
+        (&SPANNING, "that span nodes"),
+        (&NOT_ATTACHED, "that could not be attached"),
+    ] {
+        let number = communicators.load(Ordering::Relaxed);
+        if number > 0 {
+            line.push_str(&format!("; {number} communicators {words}"));
+        }
+    }
     for (reason, words) in REASONS.iter().enumerate() {
         let calls = sum(&mut PASSED.iter().map(|by_reason| &by_reason[reason]));
         if calls > 0 {

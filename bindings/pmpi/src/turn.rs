@@ -85,33 +85,27 @@ impl Elements {
     /// # Safety
     /// The elements can be read, `to` has room for [`Elements::bytes`].
     pub unsafe fn pack(&self, to: *mut u8, comm: ffi::MPI_Comm) -> Result<(), c_int> {
-        let (mut done, mut written) = (0, 0);
         if self.kind.plain {
             let bytes = self.count * self.kind.size;
             // SAFETY: the caller's promise; the memory is another one.
             unsafe { std::ptr::copy_nonoverlapping(self.at.cast(), to, bytes) };
             return Ok(());
         }
-        while done < self.count {
-            let part = self.part(done as isize, (self.count - done).min(self.pieces()));
-            let bytes = part.count * self.kind.size;
+        self.in_pieces(|part, offset, bytes| {
             let mut position = 0;
             // SAFETY: the caller's promise.
-            crate::outcome(unsafe {
+            unsafe {
                 ffi::PMPI_Pack(
                     part.at,
                     part.count as c_int,
                     self.datatype,
-                    to.add(written).cast(),
-                    bytes as c_int,
+                    to.add(offset).cast(),
+                    bytes,
                     &mut position,
                     comm,
                 )
-            })?;
-            done += part.count;
-            written += bytes;
-        }
-        Ok(())
+            }
+        })
     }
 
     /// Copies data that lie behind each other to the elements.
@@ -119,31 +113,41 @@ impl Elements {
     /// # Safety
     /// The elements can be written, `from` has [`Elements::bytes`].
     pub unsafe fn unpack(&self, from: *const u8, comm: ffi::MPI_Comm) -> Result<(), c_int> {
-        let (mut done, mut read) = (0, 0);
         if self.kind.plain {
             let bytes = self.count * self.kind.size;
             // SAFETY: the caller's promise; the memory is another one.
             unsafe { std::ptr::copy_nonoverlapping(from, self.at.cast(), bytes) };
             return Ok(());
         }
-        while done < self.count {
-            let part = self.part(done as isize, (self.count - done).min(self.pieces()));
-            let bytes = part.count * self.kind.size;
+        self.in_pieces(|part, offset, bytes| {
             let mut position = 0;
             // SAFETY: the caller's promise.
-            crate::outcome(unsafe {
+            unsafe {
                 ffi::PMPI_Unpack(
-                    from.add(read).cast(),
-                    bytes as c_int,
+                    from.add(offset).cast(),
+                    bytes,
                     &mut position,
                     part.at,
                     part.count as c_int,
                     self.datatype,
                     comm,
                 )
-            })?;
+            }
+        })
+    }
+
+    /// Calls `copy` for elements of which one call of MPI can take so many, with the place of their
+    /// data among those that lie behind each other, and their bytes.
+    fn in_pieces(
+        &self,
+        mut copy: impl FnMut(Elements, usize, c_int) -> c_int,
+    ) -> Result<(), c_int> {
+        let mut done = 0;
+        while done < self.count {
+            let part = self.part(done as isize, (self.count - done).min(self.pieces()));
+            let bytes = part.count * self.kind.size;
+            crate::outcome(copy(part, done * self.kind.size, bytes as c_int))?;
             done += part.count;
-            read += bytes;
         }
         Ok(())
     }

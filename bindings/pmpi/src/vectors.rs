@@ -161,7 +161,7 @@ impl Plain {
 /// As MPI_Allgatherv has it.
 pub unsafe fn allgatherv(send: &Side, recv: &Blocks, comm: ffi::MPI_Comm) -> Option<c_int> {
     // SAFETY: the caller's promise.
-    let state = unsafe { comms::of(comm)? };
+    let state = unsafe { comms::of(comm, Collective::Allgatherv)? };
     let rank = state.rank as usize;
     let inside = in_place(send.at);
     let total = recv.total()?;
@@ -198,7 +198,7 @@ pub unsafe fn gatherv(
     comm: ffi::MPI_Comm,
 ) -> Option<c_int> {
     // SAFETY: the caller's promise.
-    let state = unsafe { comms::of(comm)? };
+    let state = unsafe { comms::of(comm, Collective::Gatherv)? };
     let rank = state.rank as usize;
     let inside = in_place(send.at);
     let from = match recv {
@@ -250,7 +250,7 @@ pub unsafe fn scatterv(
     comm: ffi::MPI_Comm,
 ) -> Option<c_int> {
     // SAFETY: the caller's promise.
-    let state = unsafe { comms::of(comm)? };
+    let state = unsafe { comms::of(comm, Collective::Scatterv)? };
     let inside = in_place(recv.at);
     let to = match send {
         Some(send) if inside => send.block(state.rank as usize),
@@ -317,7 +317,7 @@ pub unsafe fn alltoallv(
     comm: ffi::MPI_Comm,
 ) -> Option<c_int> {
     // SAFETY: the caller's promise.
-    let state = unsafe { comms::of(comm)? };
+    let state = unsafe { comms::of(comm, Collective::Alltoallv)? };
     recv.total()?;
     let from = send.unwrap_or(recv);
     from.total()?;
@@ -350,18 +350,23 @@ pub unsafe fn alltoallv(
 /// Whether this rank is the root, or None where there is no such rank.
 ///
 /// # Safety
-/// As [`comms::of`].
-pub unsafe fn roots(comm: ffi::MPI_Comm, root: c_int) -> Option<(bool, usize)> {
+/// That of [`comms::of`].
+pub unsafe fn roots(
+    comm: ffi::MPI_Comm,
+    collective: Collective,
+    root: c_int,
+) -> Option<(bool, usize)> {
     // SAFETY: the caller's promise.
-    let state = unsafe { comms::of(comm)? };
+    let state = unsafe { comms::of(comm, collective)? };
     is_rank(state, root).then_some((state.rank == root, state.known.nranks as usize))
 }
 
+/// How many numbers the arrays of a call have.
+///
 /// # Safety
-/// As [`comms::of`].
-pub unsafe fn nranks(comm: ffi::MPI_Comm) -> Option<usize> {
+/// That of [`comms::of`].
+pub unsafe fn nranks(comm: ffi::MPI_Comm, collective: Collective) -> Option<usize> {
     // SAFETY: the caller's promise.
-    let state = unsafe { comms::of(comm)? };
-    // With the other group of an inter-communicator the arrays have other lengths.
-    (state.known.stage != crate::decide::Stage::Mpi).then_some(state.known.nranks as usize)
+    let state = unsafe { comms::of(comm, collective)? };
+    Some(state.known.nranks as usize)
 }

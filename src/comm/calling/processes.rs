@@ -127,7 +127,7 @@ fn spread(known: &[(Duration, String)], processes: usize, missing: &[String]) ->
     ) else {
         return text;
     };
-    if processes > 1 {
+    if known.len() > 1 {
         let sum: Duration = known.iter().map(|(time, _)| *time).sum();
         let _ = writeln!(
             text,
@@ -189,6 +189,8 @@ mod tests {
         assert_eq!(text.lines().count(), 2, "{text}");
         // One alone is compared with nobody.
         assert_eq!(spread(&known[..1], 1, &[]), "");
+        let alone = spread(&known[..1], 2, &[]);
+        assert!(!alone.contains("waits least"), "{alone}");
         assert!(spread(&known, 4, &[]).contains("of 1 processes nothing is known"));
         let missing: Vec<String> = (0..10).map(|rank| format!("rank {rank}")).collect();
         let text = spread(&known, 3, &missing);

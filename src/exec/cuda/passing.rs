@@ -5,7 +5,7 @@
 //! to stop a kernel.
 //!
 //! **Idea.** The host adds up the slots that its launches pass over each connection of messages.
-//! What the other rank has counted lies in memory that this rank's device reads
+//! The other rank's count lies in memory that this rank's device reads
 //! ([`crate::wire::gpu`]). A rank that has ended counts no further; so a launch that wants more
 //! than its count allows waits for ever. Who replays a graph does not tell the host: a connection
 //! that a graph passes is left out.

@@ -88,7 +88,7 @@ impl ElfObject {
     /// Reads the file at `path`.
     ///
     /// # Errors
-    /// What it is instead.
+    /// The kind of file that it is instead.
     pub fn read(path: &Path) -> Result<ElfObject, NoObject> {
         let unreadable = |why: String| NoObject::Unreadable(why);
         let file = input_file::open(path).map_err(|error| unreadable(error.to_string()))?;

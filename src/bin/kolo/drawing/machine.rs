@@ -351,7 +351,7 @@ pub(super) fn legend_texts(graph: &Graph) -> Vec<(LinkKind, String)> {
     kinds.into_iter().filter_map(text).collect()
 }
 
-/// What the lines mean, and how fast they are.
+/// The legend: meaning and speed of the lines.
 fn legend(graph: &Graph, canvas: &mut Canvas, y: f64, has_ports: bool) -> f64 {
     let mut x = MARGIN;
     for (kind, text) in legend_texts(graph) {
