@@ -5,7 +5,7 @@ use kolo::comm::{Call, Collective, Communicator, RedOp, Stream, group};
 use kolo::dtype::DataType;
 use std::time::{Duration, Instant};
 
-/// How long the late rank is late, each time.
+/// How long the late rank is late, each time, after rank 0 has told it that it comes.
 const LAG: Duration = Duration::from_millis(60);
 
 /// The rows of waits, and of calls that block.
@@ -32,15 +32,31 @@ fn message(collective: Collective, place: &mut [f64], peer: u32) -> Call {
     }
 }
 
+/// Says how long a call took, as its caller finds it: cores may be few, and ranks late by themselves.
+fn measured(name: &str, call: impl FnOnce()) {
+    let start = Instant::now();
+    call();
+    eprintln!("measured {name} {:.6}", start.elapsed().as_secs_f64());
+}
+
 /// Waits of each kind, in which everybody else is held up by the late rank.
 pub fn calls(comm: &Communicator, rank: u32) {
     let late: u32 = std::env::var(LATE).expect(LATE).parse().expect("a rank");
-    let lag = || std::thread::sleep(if rank == late { LAG } else { Duration::ZERO });
+    let lag = || match rank {
+        0 => comm.send(&[0_u8], late).unwrap(),
+        rank if rank == late => {
+            comm.recv(&mut [1_u8], 0).unwrap();
+            std::thread::sleep(LAG);
+        }
+        _ => {}
+    };
     let mut place = [1.0_f64; 8];
     lag();
-    comm.barrier().unwrap();
+    measured("Barrier", || comm.barrier().unwrap());
     lag();
-    comm.all_reduce_in_place(&mut place, RedOp::SUM).unwrap();
+    measured("AllReduce", || {
+        comm.all_reduce_in_place(&mut place, RedOp::SUM).unwrap();
+    });
     // Messages go between rank 0 and the late one.
     let peer = match rank {
         0 => Some(late),
@@ -53,12 +69,14 @@ pub fn calls(comm: &Communicator, rank: u32) {
     };
     lag();
     match rank {
-        0 => comm.recv(&mut place, peer).unwrap(),
+        0 => measured("Recv", || comm.recv(&mut place, peer).unwrap()),
         _ => comm.send(&place, peer).unwrap(),
     }
     lag();
     let mut other = place;
-    comm.send_recv(&place, peer, &mut other, peer).unwrap();
+    measured("SendRecv", || {
+        comm.send_recv(&place, peer, &mut other, peer).unwrap();
+    });
     lag();
     group::start();
     // SAFETY: both buffers live until the group has ended, and are two.
@@ -68,7 +86,7 @@ pub fn calls(comm: &Communicator, rank: u32) {
         comm.enqueue(&message(Collective::Recv, &mut other, peer), None)
             .unwrap();
     }
-    group::end().unwrap();
+    measured("GroupEnd", || group::end().unwrap());
     lag();
     let request = Stream::for_one_call().unwrap();
     let way = if rank == 0 {
@@ -81,7 +99,7 @@ pub fn calls(comm: &Communicator, rank: u32) {
         comm.enqueue(&message(way, &mut place, peer), Some(&request))
             .unwrap()
     };
-    request.synchronize().unwrap();
+    measured("Wait", || request.synchronize().unwrap());
     on_streams(comm, &mut place, lag);
     comm.destroy().unwrap();
 }
@@ -95,9 +113,9 @@ fn on_streams(comm: &Communicator, place: &mut [f64; 8], lag: impl Fn()) {
         // SAFETY: the buffer lives until the call has ended.
         unsafe { comm.enqueue(&call, Some(&stream)).unwrap() };
         if waits {
-            stream.synchronize().unwrap();
+            measured("StreamSynchronize", || stream.synchronize().unwrap());
         } else {
-            comm.finalize().unwrap();
+            measured("CommFinalize", || comm.finalize().unwrap());
         }
     }
 }
@@ -120,14 +138,19 @@ fn all_waits_are_counted_and_the_late_rank_is_named() {
         let late_text = late.to_string();
         let said = job("waits", &[("KOLO_REPORT", "1"), (LATE, &late_text)], nodes);
         let lines = &said[0];
-        // A call of the late rank takes some microseconds, and of who waits for it the lag.
+        let mut waited = 0.0;
         for name in ROWS {
+            let took = lines.iter().find_map(|line| {
+                let took = line.strip_prefix("measured ")?.strip_prefix(name)?;
+                took.trim().parse::<f64>().ok()
+            });
+            let took = took.unwrap_or_else(|| panic!("{name}: {lines:#?}"));
             let found = of_row(lines, name);
-            assert!(
-                found >= 0.9 * LAG.as_secs_f64(),
-                "{name}: {found} s: {lines:#?}"
-            );
+            assert!(found >= 0.9 * took - 0.001, "{name}: {found} s: {lines:#?}");
+            waited += took;
         }
+        // Whoever comes just before the late rank waits for a part of the lag only, now and then.
+        assert!(waited > 2.0 * LAG.as_secs_f64(), "{waited} s: {lines:#?}");
         let of_all = lines
             .iter()
             .find(|line| line.contains(" over the 3 ranks: least "));
@@ -148,12 +171,13 @@ fn all_waits_are_counted_and_the_late_rank_is_named() {
         };
         let (least, mean, most) = (number("least "), number("mean "), number("most "));
         assert!(least < mean && mean < most, "{of_all}");
-        assert!(
-            most >= 0.9 * ROWS.len() as f64 * LAG.as_secs_f64(),
-            "{of_all}"
-        );
+        assert!(most >= 0.9 * waited, "{of_all}");
         for (rank, others) in said.iter().enumerate().skip(1) {
-            assert!(others.is_empty(), "rank {rank} speaks too: {others:#?}");
+            let is_own = |line: &String| line.starts_with("measured ");
+            assert!(
+                others.iter().all(is_own),
+                "rank {rank} speaks too: {others:#?}"
+            );
         }
     }
 }
