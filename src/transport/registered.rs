@@ -358,19 +358,21 @@ fn show(ours: Identity, file: &Fd, more: &[Range<usize>]) {
     forked::show(ours, file.as_raw_fd(), left);
 }
 
-/// The registration that holds all of `bytes` bytes from `address`, if the file is still there.
+/// The registration that holds all of `bytes` bytes from `address`, if the file is still there. Of
+/// several it is the shortest: that of the buffer itself, if there is one. A longer one may end
+/// meanwhile, by another thread, and takes pages off the file of which the buffer has a part only.
 pub fn find(address: *const u8, bytes: usize) -> Option<FoundPages> {
     let start = address as usize;
     let wanted = start..start.checked_add(bytes)?;
     let live = lock(&LIVE);
     let holds = |range: &Range<usize>| range.start <= wanted.start && wanted.end <= range.end;
-    let (&number, entry) = live.entries.iter().find(|(_, entry)| {
-        let is_shown = || {
-            let pages = entry.on_file(&wanted);
-            let from = entry.offset_of(pages.start);
-            pages.is_empty() || shown::is_shown(entry.identity, &pages, from)
-        };
-        holds(&entry.bytes) && is_shown()
+    let all = live.entries.iter();
+    let mut holders: Vec<_> = all.filter(|(_, entry)| holds(&entry.bytes)).collect();
+    holders.sort_by_key(|(_, entry)| entry.bytes.len());
+    let (&number, entry) = holders.into_iter().find(|(_, entry)| {
+        let pages = entry.on_file(&wanted);
+        let from = entry.offset_of(pages.start);
+        pages.is_empty() || shown::is_shown(entry.identity, &pages, from)
     })?;
     let inside = start - entry.bytes.start;
     let (offset, window) = match entry.own {

@@ -119,8 +119,18 @@ fn refused(start: *const u8, bytes: usize, words: &str) {
     assert!(find(start, bytes).is_none());
 }
 
+/// Alone, since mappings of tests beside it could come to lie in the hole that it makes.
 #[test]
 fn what_may_not_be_moved_is_refused_with_its_reason() {
+    alone(
+        "transport::registered::tests::alone_with_what_may_not_be_moved",
+        &[],
+    );
+}
+
+#[test]
+#[ignore = "the body of a test that needs a process of its own"]
+fn alone_with_what_may_not_be_moved() {
     static CONSTANT: [u8; 9000] = [7; 9000];
     let on_stack = [1_u8; 9000];
     refused(on_stack.as_ptr(), 9000, "stack");
@@ -230,8 +240,15 @@ fn advice_to_forget_pages_is_not_followed_while_they_are_registered() {
     assert!((0..4 * PAGE).all(|at| pages.read(at) == 0));
 }
 
+/// Alone, since mappings of tests beside it could come to lie in the hole that it makes.
 #[test]
 fn what_the_program_has_put_there_itself_is_left_alone() {
+    alone("transport::registered::tests::alone_with_a_hole", &[]);
+}
+
+#[test]
+#[ignore = "the body of a test that needs a process of its own"]
+fn alone_with_a_hole() {
     let pages = FencedPages::new(12);
     pages.fill(13);
     let number = register(pages.at(0), 12 * PAGE).unwrap();
