@@ -32,7 +32,8 @@ fn message(collective: Collective, place: &mut [f64], peer: u32) -> Call {
     }
 }
 
-/// Says how long a call took, as its caller finds it: cores may be few, and ranks late by themselves.
+/// Says how long a call took, as its caller finds it: cores may be few, and ranks may be late by
+/// themselves.
 fn measured(name: &str, call: impl FnOnce()) {
     let start = Instant::now();
     call();
