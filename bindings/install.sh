@@ -276,6 +276,10 @@ put 644 "$scratch/kernels.softgpu" lib/kolo/softgpu/kolo_kernels.softgpu
 code "$built/libkolo_pmpi.so" "lib/libkolo_pmpi.so.$version"
 link "libkolo_pmpi.so.$version" lib/libkolo_pmpi.so.0
 link libkolo_pmpi.so.0 lib/libkolo_pmpi.so
+# A program that is linked with it needs no preload. It must stand before the MPI, which programs
+# would lose where --as-needed is usual: it has the names of all that a small program calls.
+pkg kolo-pmpi "Collectives of an MPI program on kolo, named before the MPI" "" "" \
+    '-L${libdir} -Wl,-rpath,${libdir} -Wl,--no-as-needed -lkolo_pmpi'
 
 for family in $families; do
     code "$built/mpi/$family/libkolo_mpi.so" "lib/kolo/$family/libkolo_mpi.so.$version"
@@ -369,6 +373,9 @@ modulefiles() {
                 -e "s|@WHAT@|$what|g" -e "s|@PREREQ_LUA@|$before|; s|@PREREQ_TCL@|$before|"
         done
     done
+    # Programs that know nothing of kolo need no variant.
+    fill config/modulefiles/dropin.tcl share/modulefiles/kolo/dropin
+    fill config/modulefiles/dropin.lua share/modulefiles/kolo/dropin.lua
     # What `module load kolo` takes, for both.
     printf '#%%Module1.0\nset ModulesVersion "%s-%s"\n' "$version" "${families%% *}" \
         >"$scratch/default"

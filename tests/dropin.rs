@@ -6,9 +6,11 @@
 
 #[path = "../bindings/pmpi/src/decide.rs"]
 mod decide;
+#[path = "../bindings/pmpi/src/lists.rs"]
+mod lists;
 
 use decide::{
-    Agreement, Attach, Class, Collective, Decision, Elements, Known, Reason, Size, Stage,
+    Agreement, Attach, Class, Collective, Decision, Elements, Known, Left, Reason, Size, Stage,
 };
 
 const CALLS: usize = 200_000;
@@ -154,7 +156,13 @@ fn seen(random: &mut fastrand::Rng, call: &Call, rank: usize) -> Size {
 }
 
 /// Holds a single decision to its account.
-fn check(agreed: &Agreement, before: &Known, decision: Decision, size: Size) {
+fn check(
+    agreed: &Agreement,
+    before: &Known,
+    collective: Collective,
+    decision: Decision,
+    size: Size,
+) {
     let (stage, begun) = (before.stage, before.begun);
     match decision {
         Decision::Take => assert_eq!(stage, Stage::Attached),
@@ -171,6 +179,10 @@ fn check(agreed: &Agreement, before: &Known, decision: Decision, size: Size) {
         }
         Decision::Pass(Reason::Type) | Decision::Pass(Reason::FloatSum) => {
             assert!(matches!(size, Size::Elements(_)));
+        }
+        Decision::Pass(Reason::Left) => {
+            let bits = agreed.left.0[collective as usize][Left::place(before.nranks)];
+            assert!(bits & (1 << Left::bit(size)) != 0);
         }
     }
 }
@@ -205,6 +217,9 @@ fn all_ranks_decide_alike() {
                 _ => Attach::After(random.u64(..20)),
             },
             float_sums_stay: random.bool(),
+            left: Left(std::array::from_fn(|_| {
+                std::array::from_fn(|_| random.u64(..) & random.u64(..) & random.u64(..))
+            })),
         };
         // Each rank keeps its own account of each communicator.
         let comms: Vec<Known> = (0..3)
@@ -221,8 +236,8 @@ fn all_ranks_decide_alike() {
                 let size = seen(&mut random, &call, rank);
                 let known = &mut accounts[comm];
                 let before = *known;
-                let decision = decide::decide(&agreed, known, size);
-                check(&agreed, &before, decision, size);
+                let decision = decide::decide(&agreed, known, call.collective, size);
+                check(&agreed, &before, call.collective, decision, size);
                 if decision == Decision::Attach {
                     known.stage = if goes_well {
                         Stage::Attached
@@ -246,4 +261,117 @@ fn all_ranks_decide_alike() {
     println!("{taken} taken, {attached} attached, {passed:?} passed");
     assert!(passed.iter().all(|&calls| calls > CALLS / 1000));
     assert!(taken > CALLS / 10 && attached > CALLS / 1000);
+}
+
+/// A word of a list of collectives, by what it means.
+#[derive(Clone, Debug)]
+struct Word {
+    leave: bool,
+    collective: Collective,
+    low: u32,
+    /// Above all bits: no end.
+    high: u32,
+}
+
+const NO_END: u32 = 64;
+
+impl Word {
+    fn draw(random: &mut fastrand::Rng) -> Word {
+        let collective = Collective::ALL[random.usize(..Collective::COUNT)];
+        let ranged = !collective.is_of_unknown_size() && random.bool();
+        let low = if ranged { random.u32(..30) } else { 0 };
+        let high = match ranged && random.bool() {
+            true => random.u32(low + 1..=40),
+            false => NO_END,
+        };
+        let leave = random.bool();
+        Word {
+            leave,
+            collective,
+            low,
+            high,
+        }
+    }
+
+    fn text(&self, random: &mut fastrand::Rng) -> String {
+        let not = if self.leave { "^" } else { "" };
+        let name = match random.bool() {
+            true => self.collective.name().to_lowercase(),
+            false => self.collective.name().to_uppercase(),
+        };
+        let mut end = |bit: u32| match bit {
+            0 if random.bool() => String::new(),
+            NO_END => String::new(),
+            bit if bit >= 20 && random.bool() => format!("{}M", 1u64 << (bit - 20)),
+            bit if bit >= 10 && random.bool() => format!("{}k", 1u64 << (bit - 10)),
+            bit => (1u64 << bit).to_string(),
+        };
+        match (self.low, self.high) {
+            (0, NO_END) => format!("{not}{name}"),
+            (low, high) => format!("{not}{name}:{}-{}", end(low), end(high)),
+        }
+    }
+
+    /// Whether it speaks of a call; no bytes: nobody knows how many.
+    fn means(&self, collective: Collective, bytes: Option<u64>) -> bool {
+        let fits = bytes.is_none_or(|bytes| {
+            let high = 1u128 << self.high;
+            (self.low == 0 || bytes >= 1 << self.low) && u128::from(bytes) < high
+        });
+        self.collective == collective && fits
+    }
+}
+
+#[test]
+fn a_list_leaves_what_it_says() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    for _ in 0..2000 {
+        let words: Vec<Word> = (0..random.usize(1..6))
+            .map(|_| Word::draw(&mut random))
+            .collect();
+        let texts: Vec<String> = words.iter().map(|word| word.text(&mut random)).collect();
+        let text = texts.join([",", ", ", " "][random.usize(..3)]);
+        let left = lists::left(&text).unwrap();
+        for _ in 0..50 {
+            let collective = Collective::ALL[random.usize(..Collective::COUNT)];
+            let known = !collective.is_of_unknown_size();
+            let most = 1 << random.u32(1..62);
+            let bytes = known.then(|| random.u64(..most));
+            let mut stays = words.iter().any(|word| !word.leave);
+            for word in words.iter().filter(|word| word.means(collective, bytes)) {
+                stays = word.leave;
+            }
+            let bit = Left::bit(bytes.map_or(Size::Unknown, Size::Bytes));
+            let place = Left::place(random.u32(2..10_000));
+            let found = left.0[collective as usize][place] & (1 << bit) != 0;
+            assert_eq!(
+                found, stays,
+                "seed {seed}: {text}: {collective:?} of {bytes:?}"
+            );
+        }
+    }
+    assert_eq!(lists::left("all"), Ok(Left::default()));
+    assert_eq!(lists::left(""), Ok(Left::default()));
+    for (wrong, words) in [
+        ("allredce", "'allredce' is no collective"),
+        ("all,bcast", "'all' is no collective"),
+        ("^", "'' is no collective"),
+        ("barrier:8-", "not all ranks know the size of barrier"),
+        ("bcast:8", "LOW-HIGH"),
+        ("bcast:9-", "powers of 2"),
+        ("bcast:64-8", "LOW-HIGH"),
+        ("bcast:-0", "powers of 2"),
+        ("bcast:8-99999999999999999999", "powers of 2"),
+    ] {
+        let error = lists::left(wrong).unwrap_err();
+        assert!(error.contains(words), "{wrong}: {error}");
+    }
+}
+
+#[test]
+fn communicators_are_grouped_by_doublings_of_ranks() {
+    let places = [2, 3, 4, 5, 8, 9, 16, 17, 128, 129, 256, 257, u32::MAX].map(Left::place);
+    assert_eq!(places, [0, 1, 1, 2, 2, 3, 3, 4, 6, 7, 7, 7, 7]);
 }

@@ -11,8 +11,8 @@ use super::option::{Alias, BASE, Opt, Tag};
 use super::settings::Settings;
 use super::value::{FaultFlip, FromValue, HostPort, PrefixList};
 use super::words::{
-    Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Dropin, Errors, FloatSums, GdrLevel,
-    HoldIn, Net, OnSignal, Progress, Proto, Pxn, SocketFamily, Stores, Wait,
+    Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Dropin, DropinDevices, Errors,
+    FloatSums, GdrLevel, HoldIn, Net, OnSignal, Progress, Proto, Pxn, SocketFamily, Stores, Wait,
 };
 use std::path::Path;
 use std::time::Duration;

@@ -32,6 +32,34 @@ macro_rules! with_pmpi_options {
                        ranks decide alike.",
             }
 
+            /// Collectives that kolo takes of an MPI program, and of which sizes: `all`, or words
+            /// such as `allreduce`, `bcast:-64K` (less than 64 KiB), `^alltoall:1M-` (all but
+            /// those of 1 MiB and more).
+            pmpi_collectives -> Option<&str> {
+                kind: Kind::Text,
+                default: "all",
+                note: "Bounds are powers of 2. A size is what each rank contributes; of \
+                       allgatherv and reduce_scatter what all contribute together; gatherv, \
+                       scatterv, alltoallv and barrier have none.",
+            }
+
+            /// Memory that the communicators of an MPI program may take of a node before further
+            /// ones stay with MPI; `share` is a twentieth of what the node has.
+            pmpi_memory -> Option<u64> {
+                kind: Kind::Bytes { least: 64 << 10, most: 1 << 50, zero: Some("share") },
+                default: "share",
+                unit: "bytes",
+                note: "Each rank counts its communicators by the formula of docs/memory.md, and \
+                       takes as its part that of one rank of the node.",
+            }
+
+            /// Whether `libkolo_pmpi` takes calls of an MPI program whose processes can open a GPU,
+            /// with an MPI that takes buffers there.
+            pmpi_gpu -> DropinDevices {
+                kind: Kind::Words(DropinDevices::WORDS),
+                default: "mpi",
+            }
+
             /// Who runs sums and products of floats of an MPI program: MPI keeps their bits.
             pmpi_float_sums -> FloatSums {
                 kind: Kind::Words(FloatSums::WORDS),

@@ -79,6 +79,16 @@ words! {
         Off = "off",
         /// kolo takes the collectives of docs/dropin.md
         On = "on",
+        /// MPI runs them again, its results count, and a line tells where kolo's differ
+        Verify = "verify",
+    }
+
+    /// Whether a preloaded `libkolo_pmpi` takes calls where there are GPUs.
+    DropinDevices {
+        /// all calls stay with MPI
+        Mpi = "mpi",
+        /// kolo takes calls: the program has no collectives on buffers of a GPU
+        Host = "host",
     }
 
     /// Who runs sums and products of floats.

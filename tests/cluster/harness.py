@@ -213,9 +213,10 @@ class Cluster:
         return self.start_mpirun(mpi, ranks_per_node, argv, env).wait(limit)
 
     def srun(self, words, argv, env=None, limit=60):
-        """Runs `srun WORDS ARGV` on the head (the cluster must have slurm=True); a Result. The
-        death of one task ends the others, which may wait for it in MPI."""
-        first = ["srun", "--kill-on-bad-exit=1"]
+        """Runs `srun WORDS ARGV` on the head (the cluster must have slurm=True); a Result. Where
+        tasks may be in MPI, the death of one ends the others, which may wait for it there. Slurm
+        then loses what the dead task has written last, now and then."""
+        first = ["srun"] + ["--kill-on-bad-exit=1"] * ("--mpi=none" not in words)
         return self.run("head", first + list(words) + list(argv), env, limit)
 
     def start_ranks(self, ranks_per_node, argv, env=None, port=4777):

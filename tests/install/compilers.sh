@@ -53,6 +53,8 @@ exec cc $include "\$@" -L$scratch/two/lib -lmpi
 S
 chmod +x "$scratch"/{one,two}/mpicc
 export TMPDIR=$scratch
+# What the make that runs this test was given is not for those in it.
+unset MAKEFLAGS MFLAGS MAKELEVEL PROFILE
 
 # builds WORDS...: for MPICH without Fortran, unless the words say more.
 builds() {

@@ -106,6 +106,15 @@ everything() {
     module unload kolo || fail "unload: $(cat "$scratch/said")"
     [ "$(state)" = "$before" ] || fail "after all: $(diff <(echo "$before") <(state))"
 
+    # Under programs that know nothing of kolo: with any MPI, and not beside another kolo.
+    module load kolo/dropin || fail "load kolo/dropin: $(cat "$scratch/said")"
+    [ "$LD_PRELOAD" = "$prefix/lib/libkolo_pmpi.so.0" ] && [ -f "$LD_PRELOAD" ] ||
+        fail "kolo/dropin: LD_PRELOAD is ${LD_PRELOAD-not set}"
+    if module load kolo/$second; then is_loaded mpich && [ -z "${LD_PRELOAD:-}" ] ||
+        fail "kolo/dropin stays beside another kolo"; fi
+    module unload kolo || fail "unload: $(cat "$scratch/said")"
+    [ "$(state)" = "$before" ] || fail "after kolo/dropin: $(diff <(echo "$before") <(state))"
+
     module whatis kolo/$first || true
     grep -q "Open MPI" "$scratch/said" || fail "whatis says $(cat "$scratch/said")"
     # A site may have its own folder of links.

@@ -174,7 +174,9 @@ static void moves(const struct call *c, const int *counts, const int *at)
         MPI_Scatterv(s, counts, at, t, inside ? MPI_IN_PLACE : r, counts[c->me], t, root, c->comm);
         break;
     case ALLGATHERV: MPI_Allgatherv(sent, counts[c->me], t, r, counts, at, t, c->comm); break;
-    case ALLTOALLV: MPI_Alltoallv(sent, each, places, t, r, each, places, t, c->comm); break;
+    case ALLTOALLV:
+        MPI_Alltoallv(sent, each, places, t, r, each, places, t, c->comm);
+        break;
     }
 }
 
@@ -225,6 +227,8 @@ static uint64_t one(int number, MPI_Comm comm, int verbose)
     c.t = &types[draw((uint64_t)(c.what >= REDUCE ? nfold : ntypes))];
     c.count = (int)(draw(4) == 0 ? draw(1000) : draw(20));
     if (draw(12) == 0) c.count = 0;
+    /* MPICH 4.0 by itself truncates longer blocks of these, as of 800 MPI_DOUBLE_INT. */
+    if (c.what < REDUCE && c.t->kind == PAIR) c.count %= 100;
     c.op = draw_op(c.t);
     if (c.what >= REDUCE && c.op == MPI_PROD) c.count %= 7;
     for (int i = 0; i < size; i++) {

@@ -72,12 +72,101 @@ cmp -s plain.out wrong.out || fail "a wrong setting: $(diff plain.out wrong.out)
 run few 2 env LD_PRELOAD="$preload" KOLO_PMPI_ATTACH=0 KOLO_PMPI_MIN_RANKS=3 KOLO_REPORT=1
 [ "$(grep -c ' 0 of 300 collectives ran on kolo' few.err)" = 2 ] || fail "few: $(cat few.err)"
 
+# A program that ends without MPI_Finalize is told of, too. Its MPI may complain, and end the other
+# rank before it is so far.
+cat >unfinished.c <<'C'
+#include <mpi.h>
+int main(int argc, char **argv)
+{
+    int one = 1, all;
+    MPI_Init(&argc, &argv);
+    for (int i = 0; i < 5; i++) MPI_Allreduce(&one, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    return all != 2;
+}
+C
+"mpicc.$MPI" -O1 unfinished.c -o unfinished
+timeout 60 $MPIRUN -n 2 env LD_PRELOAD="$preload" KOLO_PMPI_ATTACH=0 KOLO_REPORT=1 ./unfinished \
+    >unfinished.out 2>&1 || true
+grep -q 'kolo: rank [01]: 5 of 5 collectives ran on kolo' unfinished.out ||
+    fail "without MPI_Finalize: $(cat unfinished.out)"
+
+# Lists: the calls that are named are taken, and no others.
+timeout 60 $MPIRUN -n 2 ./drawn "$SEED" 300 tell >told 2>told.err || fail "$(cat told.err)"
+of() { grep -c "^0: call [0-9]* what \($1\) " told || true; }
+run only 2 env LD_PRELOAD="$preload" KOLO_PMPI_ATTACH=0 KOLO_REPORT=1 \
+    KOLO_PMPI_COLLECTIVES=barrier,alltoallv
+cmp -s plain.out only.out || fail "two of them: $(diff plain.out only.out)"
+[ "$(grep -c " $(of '0\|9') of 300 collectives ran on kolo" only.err)" = 2 ] &&
+    [ "$(grep -c "MPI ran $((300 - $(of '0\|9'))) that the settings leave to it" only.err)" = 2 ] ||
+    fail "two of them, $(of '0\|9') calls: $(cat only.err)"
+run wrong 2 env LD_PRELOAD="$preload" KOLO_PMPI_COLLECTIVES=^bcast:9-
+cmp -s plain.out wrong.out || fail "a wrong list: $(diff plain.out wrong.out)"
+[ "$(grep -c "kolo: .*KOLO_PMPI_COLLECTIVES: '^bcast:9-': a range is" wrong.err)" = 1 ] ||
+    fail "said: $(cat wrong.err)"
+
+# Where memory is short, communicators stay with MPI: the slots of one alone take more.
+run small 2 env LD_PRELOAD="$preload" KOLO_PMPI_ATTACH=0 KOLO_REPORT=1 KOLO_PMPI_MEMORY=1M
+cmp -s plain.out small.out || fail "small: $(diff plain.out small.out)"
+[ "$(grep -c ' 0 of 300 .* 3 communicators for which kolo may take no more' small.err)" = 2 ] ||
+    fail "small: $(cat small.err)"
+
+# A process that can open a GPU, with an MPI that takes its memory: all calls stay there. /dev is a
+# copy with one more file, which the processes of this test alone see.
+cat >with_gpu.c <<'C'
+int MPIX_Query_cuda_support(void) { return 1; }
+C
+cat >without_gpu.c <<'C'
+int MPIX_Query_cuda_support(void) { return 0; }
+int MPIX_Query_hip_support(void) { return 0; }
+int MPIX_Query_ze_support(void) { return 0; }
+int MPIX_Query_rocm_support(void) { return 0; }
+C
+cc -shared -fPIC with_gpu.c -o with_gpu.so && cc -shared -fPIC without_gpu.c -o without_gpu.so
+cat >on_device <<'S'
+#!/bin/sh
+set -eu
+new=$(mktemp -d)
+mount -t tmpfs tmpfs "$new"
+for file in null zero full random urandom tty; do
+    : >"$new/$file" && mount --bind "/dev/$file" "$new/$file"
+done
+for folder in shm pts; do
+    mkdir "$new/$folder" && mount --rbind "/dev/$folder" "$new/$folder"
+done
+ln -s /proc/self/fd "$new/fd"
+: >"$new/nvidiactl"
+mount --rbind "$new" /dev
+exec "$@"
+S
+chmod +x on_device
+as_root=; [ "$(id -u)" = 0 ] || as_root=-r
+main=$MPIRUN
+MPIRUN="unshare -m $as_root ./on_device $main"
+run gpu 2 env LD_PRELOAD="$preload $PWD/with_gpu.so" KOLO_PMPI_ATTACH=0 KOLO_REPORT=1
+cmp -s plain.out gpu.out || fail "on a GPU: $(diff plain.out gpu.out)"
+[ "$(grep -c 'kolo: .*stay with MPI: rank 0 can open a GPU' gpu.err)" = 1 ] &&
+    [ "$(grep -c kolo: gpu.err)" = 1 ] || fail "said of a GPU: $(cat gpu.err)"
+run host 2 env LD_PRELOAD="$preload $PWD/with_gpu.so" KOLO_PMPI_ATTACH=0 KOLO_PMPI_GPU=host \
+    KOLO_REPORT=1
+all_taken host 2 0
+run no_device 2 env LD_PRELOAD="$preload $PWD/without_gpu.so" KOLO_PMPI_ATTACH=0 KOLO_REPORT=1
+all_taken no_device 2 0
+MPIRUN=$main
+
 # Between two groups arguments mean other things: MPI has these calls, unread.
 "mpicc.$MPI" -O1 -Wall -Wextra -Werror "$top/tests/mpi/dropin_groups.c" -o groups
 for ranks in 2 5; do
     timeout 60 $MPIRUN -n $ranks env LD_PRELOAD="$preload" KOLO_PMPI_ATTACH=0 ./groups ||
         fail "collectives between two groups of $ranks ranks"
 done
+
+# Linked before the MPI it needs no preload.
+flags=$(PKG_CONFIG_PATH=$PREFIX/lib/pkgconfig pkg-config --libs kolo-pmpi)
+# shellcheck disable=SC2086
+"mpicc.$MPI" -O1 unfinished.c -o linked $flags
+timeout 60 $MPIRUN -n 2 env KOLO_PMPI_ATTACH=0 KOLO_REPORT=1 ./linked >linked.out 2>&1 || true
+grep -q 'kolo: rank [01]: 5 of 5 collectives ran on kolo' linked.out ||
+    fail "linked: $(cat linked.out)"
 
 # What is no MPI program meets nothing of it.
 said=$(LD_PRELOAD="$preload" bash -c true 2>&1) || fail "bash does not run under it"

@@ -6,18 +6,19 @@
 //! a tree, upwards, and one downwards: on the way up whether all are there, on the way down what
 //! world rank 0 wants. A rank that does not answer within a limit switches all off.
 
-use crate::decide::{Agreement, Attach};
-use crate::say;
+use crate::decide::{Agreement, Attach, Collective, Left, RANKS};
 use crate::settings::Settings;
 use crate::sys::kolo_pmpi_tag_ub_key;
+use crate::{devices, memory, say, verify};
 use mpi::ffi;
 use std::ffi::{c_int, c_void};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Of the messages and of what stands in `decide.rs`.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 static AGREED: OnceLock<Agreement> = OnceLock::new();
 static NODE: OnceLock<u64> = OnceLock::new();
@@ -46,31 +47,106 @@ pub fn node() -> u64 {
     })
 }
 
-/// One message: version; 1: it goes well; world rank + 1 of the first whose settings are wrong, and
-/// 0 where there is none; the settings.
-const WORDS: usize = 7;
-type Message = [u64; WORDS];
-
-fn message(agreed: &Agreement) -> Message {
-    let (kind, calls) = match agreed.attach {
-        Attach::After(calls) => (0, calls),
-        Attach::Earned => (1, 0),
-    };
-    let (ranks, sums) = (
-        u64::from(agreed.min_ranks),
-        u64::from(agreed.float_sums_stay),
-    );
-    [VERSION, 1, 0, ranks, kind, calls, sums]
+/// One message. Upwards it says whether all below can, downwards what holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+struct Message {
+    version: u64,
+    /// 1: it goes well.
+    well: u64,
+    /// World rank + 1 of the first whose settings are wrong; 0: there is none.
+    wrong: u64,
+    /// World rank + 1 of the first that may have buffers on a GPU; 0: there is none.
+    device: u64,
+    min_ranks: u64,
+    /// 0: after `calls` calls; 1: when they have earned it.
+    attach: u64,
+    calls: u64,
+    float_sums_stay: u64,
+    verify: u64,
+    memory: u64,
+    left: Left,
 }
 
-fn agreement(message: &Message) -> Agreement {
-    Agreement {
-        min_ranks: message[3] as u32,
-        attach: match message[4] {
-            0 => Attach::After(message[5]),
-            _ => Attach::Earned,
-        },
-        float_sums_stay: message[6] != 0,
+const WORDS: usize = size_of::<Message>() / size_of::<u64>();
+
+impl Message {
+    /// Begins with what one rank knows.
+    fn new(settings: &Settings, rank: c_int) -> Message {
+        let (attach, calls) = match settings.wanted.attach {
+            Attach::After(calls) => (0, calls),
+            Attach::Earned => (1, 0),
+        };
+        let named = |said: bool| if said { rank as u64 + 1 } else { 0 };
+        Message {
+            version: VERSION,
+            well: u64::from(settings.on && settings.wrong.is_none()),
+            wrong: named(settings.wrong.is_some()),
+            device: named(devices::are_there(Path::new("/"))),
+            min_ranks: u64::from(settings.wanted.min_ranks),
+            attach,
+            calls,
+            float_sums_stay: u64::from(settings.wanted.float_sums_stay),
+            verify: u64::from(settings.verify),
+            memory: settings.memory,
+            left: settings.wanted.left,
+        }
+    }
+
+    const EMPTY: Message = Message {
+        version: VERSION,
+        well: 0,
+        wrong: 0,
+        device: 0,
+        min_ranks: 0,
+        attach: 0,
+        calls: 0,
+        float_sums_stay: 0,
+        verify: 0,
+        memory: 0,
+        left: Left([[0; RANKS]; Collective::COUNT]),
+    };
+
+    fn agreement(&self) -> Agreement {
+        Agreement {
+            min_ranks: self.min_ranks as u32,
+            attach: match self.attach {
+                0 => Attach::After(self.calls),
+                _ => Attach::Earned,
+            },
+            float_sums_stay: self.float_sums_stay != 0,
+            left: self.left,
+        }
+    }
+
+    /// Begins with what holds, if it goes well. Whether it does.
+    fn begin(&self) -> bool {
+        if self.well == 1 {
+            let _ = AGREED.set(self.agreement());
+            memory::begin(self.memory);
+            if self.verify != 0 {
+                verify::begin();
+            }
+        }
+        self.well == 1
+    }
+
+    /// Joins what a child says into what this rank will say.
+    fn join(&mut self, theirs: &Message) {
+        if theirs.version != VERSION || theirs.well != 1 {
+            self.well = 0;
+        }
+        if theirs.version != VERSION {
+            return;
+        }
+        for (mine, theirs) in [
+            (&mut self.wrong, theirs.wrong),
+            (&mut self.device, theirs.device),
+        ] {
+            if theirs != 0 && (*mine == 0 || theirs < *mine) {
+                *mine = theirs;
+            }
+        }
     }
 }
 
@@ -108,7 +184,7 @@ impl Line {
         // SAFETY: MPI is initialised; a message so small is sent without waiting for its receiver.
         unsafe {
             ffi::PMPI_Send(
-                message.as_ptr().cast(),
+                (&raw const *message).cast(),
                 WORDS as c_int,
                 ffi::RSMPI_UINT64_T,
                 self.peer,
@@ -146,11 +222,11 @@ impl Line {
                 false => std::thread::sleep(Duration::from_micros(200)),
             }
         }
-        let mut message = [0; WORDS];
+        let mut message = Message::EMPTY;
         // SAFETY: the message is there, and has as many words.
         let code = unsafe {
             ffi::PMPI_Recv(
-                message.as_mut_ptr().cast(),
+                (&raw mut message).cast(),
                 WORDS as c_int,
                 ffi::RSMPI_UINT64_T,
                 self.peer,
@@ -170,6 +246,14 @@ fn does_not_answer(rank: c_int) {
     ));
 }
 
+fn has_devices(rank: u64) {
+    say(&format!(
+        "kolo: the collectives of this program stay with MPI: rank {rank} can open a GPU, and its \
+         MPI takes buffers there, which kolo does not. Remedy: set KOLO_PMPI_GPU=host where no \
+         collective of the program has such buffers"
+    ));
+}
+
 /// The ranks to which a rank of a binomial tree sends: they differ from it in one of the bits below
 /// its lowest.
 fn children(rank: c_int, nranks: c_int) -> Vec<c_int> {
@@ -180,16 +264,6 @@ fn children(rank: c_int, nranks: c_int) -> Vec<c_int> {
         .map(|bit| rank | bit)
         .filter(|&child| child < nranks)
         .collect()
-}
-
-/// Joins what a child says into what this rank will say.
-fn join(mine: &mut Message, theirs: &Message) {
-    if theirs[0] != VERSION || theirs[1] != 1 {
-        mine[1] = 0;
-    }
-    if theirs[0] == VERSION && theirs[2] != 0 && (mine[2] == 0 || theirs[2] < mine[2]) {
-        mine[2] = theirs[2];
-    }
 }
 
 /// Agrees with all ranks of the world. Whether kolo takes calls.
@@ -205,27 +279,27 @@ pub fn agree(settings: &Settings) -> bool {
     let children = children(rank, nranks);
     let begun = now();
     let mut silent = Vec::new();
-    let mut mine = message(&settings.wanted);
-    mine[1] = u64::from(settings.on && settings.wrong.is_none());
-    mine[2] = if settings.wrong.is_some() {
-        rank as u64 + 1
-    } else {
-        0
-    };
+    let mut mine = Message::new(settings, rank);
     for &child in &children {
         // Whoever has children itself waits for them first.
         let levels = 1 + child.trailing_zeros();
         match line(child).receive(begun + settings.limit * f64::from(levels)) {
-            Some(message) => join(&mut mine, &message),
+            Some(message) => mine.join(&message),
             None => {
                 does_not_answer(child);
-                mine[1] = 0;
+                mine.well = 0;
                 silent.push(child);
             }
         }
     }
     let heard = match rank {
-        0 => Some(mine),
+        0 => {
+            if mine.well == 1 && mine.device != 0 && !settings.host_only {
+                has_devices(mine.device - 1);
+                mine.well = 0;
+            }
+            Some(mine)
+        }
         _ => {
             let parent = line(rank & (rank - 1));
             parent.send(&mine);
@@ -239,24 +313,21 @@ pub fn agree(settings: &Settings) -> bool {
         }
     };
     let verdict = match heard {
-        Some(message) if message[0] == VERSION => message,
-        _ => [VERSION, 0, 0, 0, 0, 0, 0],
+        Some(message) if message.version == VERSION => message,
+        _ => Message::EMPTY,
     };
-    for child in children.iter().filter(|child| !silent.contains(child)) {
-        line(*child).send(&verdict);
-    }
+    let all = children.iter();
+    all.filter(|child| !silent.contains(child))
+        .for_each(|child| line(*child).send(&verdict));
     // Many ranks may have one fault, and one of them tells it.
     if let Some(wrong) = settings
         .wrong
         .as_ref()
-        .filter(|_| verdict[2] == rank as u64 + 1)
+        .filter(|_| verdict.wrong == rank as u64 + 1)
     {
         say(&format!(
             "kolo: the collectives of this program stay with MPI: {wrong}"
         ));
     }
-    if verdict[1] == 1 {
-        let _ = AGREED.set(agreement(&verdict));
-    }
-    verdict[1] == 1
+    verdict.begin()
 }

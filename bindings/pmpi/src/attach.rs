@@ -3,8 +3,8 @@
 use crate::agree;
 use crate::comms::State;
 use crate::decide::{Collective, Decision, Reason, Size, Stage, decide};
-use crate::report;
 use crate::sys::{koloCommAbort, koloCommInitMPI};
+use crate::{memory, report};
 use mpi::ffi;
 use std::ffi::c_void;
 
@@ -12,7 +12,7 @@ use std::ffi::c_void;
 #[inline]
 pub fn take(state: &mut State, collective: Collective, size: Size) -> Option<()> {
     let agreed = agree::agreed()?;
-    match decide(agreed, &mut state.known, size) {
+    match decide(agreed, &mut state.known, collective, size) {
         Decision::Take => {}
         Decision::Attach if attach(state).is_some() => {}
         Decision::Attach => {
@@ -50,10 +50,14 @@ fn largest(state: &State, mine: [u64; 3]) -> Option<[u64; 3]> {
 fn attach(state: &mut State) -> Option<()> {
     // Whatever happens, it is tried once.
     state.known.stage = Stage::Mpi;
-    let node = agree::node();
-    let [most, rest, _] = largest(state, [node, !node, 0])?;
+    let (node, nranks) = (agree::node(), state.known.nranks);
+    let [most, rest, full] = largest(state, [node, !node, memory::would_pass(nranks).into()])?;
     if most != !rest {
         report::spans_nodes();
+        return None;
+    }
+    if full != 0 {
+        report::no_memory();
         return None;
     }
     let mut kolo = std::ptr::null_mut();
@@ -70,6 +74,7 @@ fn attach(state: &mut State) -> Option<()> {
     }
     state.kolo = kolo;
     state.known.stage = Stage::Attached;
+    memory::taken(nranks);
     report::attached();
     Some(())
 }

@@ -2,10 +2,10 @@
 
 use crate::settings::{self, Settings};
 use crate::sys::kolo_pmpi_no_copy;
-use crate::{Function, agree, comms, contained, forms, kinds, report, say};
+use crate::{Function, agree, comms, contained, forms, kinds, report, say, verify};
 use mpi::ffi;
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
 
 /// `KOLO_PMPI_VERSION` of `front/front.h`.
 const VERSION: u32 = 1;
@@ -22,6 +22,8 @@ pub struct Table {
 }
 
 static NATIVE: AtomicPtr<Function> = AtomicPtr::new(std::ptr::null_mut());
+/// In the world.
+static RANK: AtomicI32 = AtomicI32::new(0);
 static OFF: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
 /// MPI's function at a place of the front's list, which kolo took: so MPI has it.
@@ -57,6 +59,13 @@ pub unsafe extern "C" fn kolo_pmpi_begin(table: *mut Table) -> c_int {
         if !agree::agree(&settings) || !comms::begin() || !ends_last(table.off) {
             return 1;
         }
+        let mut rank = 0;
+        // SAFETY: MPI is initialised; the function stays, as this library does.
+        unsafe {
+            ffi::PMPI_Comm_rank(ffi::RSMPI_COMM_WORLD, &mut rank);
+            libc::atexit(at_exit);
+        }
+        RANK.store(rank, Ordering::Relaxed);
         for (place, &function) in functions.iter().enumerate() {
             // SAFETY: both have as many places.
             unsafe {
@@ -101,12 +110,25 @@ unsafe extern "C" fn ending(
             // SAFETY: the front's function, with no arguments.
             unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn()>(off)() };
         }
-        if settings::text("report").is_ok_and(|value| value == "true") {
-            let mut rank = 0;
-            // SAFETY: MPI is not finalised yet.
-            unsafe { ffi::PMPI_Comm_rank(ffi::RSMPI_COMM_WORLD, &mut rank) };
-            report::tell(rank);
-        }
+        tell();
         0
     })
+}
+
+/// A program that ends without MPI_Finalize is told of, too.
+extern "C" fn at_exit() {
+    contained((), tell);
+}
+
+/// Tells once what there is to tell.
+fn tell() {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    if TOLD.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let rank = RANK.load(Ordering::Relaxed);
+    if settings::text("report").is_ok_and(|value| value == "true") {
+        report::tell(rank);
+    }
+    verify::tell(rank);
 }

@@ -7,8 +7,8 @@
 
 use crate::decide::{Collective, Known, Reason, Stage};
 use crate::folding::Folding;
-use crate::report;
 use crate::sys::{Comm, key, kolo_pmpi_no_copy, koloCommDestroy};
+use crate::{memory, report};
 use mpi::ffi;
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
@@ -64,10 +64,12 @@ pub unsafe fn of(handle: ffi::MPI_Comm, collective: Collective) -> Option<&'stat
     Some(state)
 }
 
+/// The state of a communicator, of whatever stage.
+///
 /// # Safety
 /// No other thread is in a collective of it.
 #[inline]
-unsafe fn find(handle: ffi::MPI_Comm) -> Option<&'static mut State> {
+pub unsafe fn find(handle: ffi::MPI_Comm) -> Option<&'static mut State> {
     let key = key(&handle);
     let found = line(key).load(Ordering::Acquire);
     // SAFETY: entries are never given back.
@@ -195,6 +197,7 @@ unsafe extern "C" fn freed(
         if !kolo.is_null() {
             // SAFETY: a live communicator of kolo's.
             unsafe { koloCommDestroy(kolo) };
+            memory::given_back(state.known.nranks);
         }
         if let Ok(mut free) = FREE.lock() {
             free.push(entry);

@@ -33,7 +33,6 @@ impl Collective {
     pub const COUNT: usize = 16;
 
     /// All of them.
-    #[cfg(test)]
     pub const ALL: [Collective; Collective::COUNT] = [
         Collective::Barrier,
         Collective::Bcast,
@@ -53,8 +52,13 @@ impl Collective {
         Collective::Exscan,
     ];
 
+    /// Whether some rank knows only its own part of it.
+    pub const fn is_of_unknown_size(self) -> bool {
+        use Collective::{Alltoallv, Barrier, Gatherv, Scatterv};
+        matches!(self, Barrier | Gatherv | Scatterv | Alltoallv)
+    }
+
     /// As MPI writes it, without "MPI_".
-    #[cfg(test)]
     pub const fn name(self) -> &'static str {
         match self {
             Collective::Barrier => "Barrier",
@@ -113,6 +117,50 @@ pub enum Size {
     Elements(Elements),
 }
 
+/// The bit of calls whose size not all ranks know.
+pub const UNKNOWN: u32 = 63;
+/// The other bits: bit b is for calls of 2^b bytes and more and less than twice that, bit 0 for
+/// those of no byte too.
+pub const SIZES: u32 = 63;
+/// Communicators by their ranks: 2, up to 4, up to 8 and so on, all of more in the last one.
+pub const RANKS: usize = 8;
+
+/// Calls that stay with MPI, though kolo could take them: bits by collective and ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Left(pub [[u64; RANKS]; Collective::COUNT]);
+
+impl Left {
+    /// Bits that hold for any number of ranks.
+    pub fn of_all_ranks(bits: [u64; Collective::COUNT]) -> Left {
+        Left(bits.map(|bits| [bits; RANKS]))
+    }
+
+    /// The place of so many ranks.
+    #[inline]
+    pub fn place(nranks: u32) -> usize {
+        (nranks.max(2) - 1).ilog2().min(RANKS as u32 - 1) as usize
+    }
+
+    /// The bit of a size.
+    #[inline]
+    pub fn bit(size: Size) -> u32 {
+        match size {
+            Size::Unknown => UNKNOWN,
+            Size::Bytes(bytes) => bytes.max(1).ilog2().min(SIZES - 1),
+            Size::Elements(elements) => {
+                let bytes = elements.count.saturating_mul(elements.bytes as u64);
+                bytes.max(1).ilog2().min(SIZES - 1)
+            }
+        }
+    }
+
+    #[inline]
+    fn has(&self, collective: Collective, nranks: u32, size: Size) -> bool {
+        self.0[collective as usize][Left::place(nranks)] >> Left::bit(size) & 1 != 0
+    }
+}
+
 /// When a communicator is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attach {
@@ -130,6 +178,7 @@ pub struct Agreement {
     pub attach: Attach,
     /// Sums and products of floats stay with MPI.
     pub float_sums_stay: bool,
+    pub left: Left,
 }
 
 /// Where a communicator stands. It only goes on, from a collective to the next.
@@ -165,11 +214,13 @@ pub enum Reason {
     Type,
     /// Sums of floats are to be MPI's.
     FloatSum,
+    /// The settings leave this collective to MPI, or calls of this size.
+    Left,
 }
 
 impl Reason {
     /// How many there are.
-    pub const COUNT: usize = 4;
+    pub const COUNT: usize = 5;
 }
 
 /// Who runs a call.
@@ -200,12 +251,20 @@ pub fn price(nranks: u32, size: Size) -> u64 {
 /// Decides on a call, and keeps what is known of the communicator afterwards, but for the stage
 /// where it is to be attached.
 #[inline]
-pub fn decide(agreed: &Agreement, known: &mut Known, size: Size) -> Decision {
+pub fn decide(
+    agreed: &Agreement,
+    known: &mut Known,
+    collective: Collective,
+    size: Size,
+) -> Decision {
     if known.stage == Stage::Mpi {
         return Decision::Pass(Reason::Communicator);
     }
     if let Some(reason) = stays(agreed, size) {
         return Decision::Pass(reason);
+    }
+    if agreed.left.has(collective, known.nranks, size) {
+        return Decision::Pass(Reason::Left);
     }
     if known.stage == Stage::Attached {
         return Decision::Take;

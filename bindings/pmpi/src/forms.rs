@@ -5,9 +5,10 @@ use crate::decide::Collective;
 use crate::kinds;
 use crate::moves::{self, Side};
 use crate::reductions::{self, Folded};
+use crate::results::Place;
 use crate::turn::{Elements, in_place};
 use crate::vectors::{self, Blocks};
-use crate::{contained, native};
+use crate::{contained, native, verify};
 use mpi::ffi::{MPI_Comm, MPI_Datatype, MPI_Op};
 use std::ffi::{c_int, c_void};
 
@@ -85,17 +86,52 @@ macro_rules! call_on {
     }};
 }
 
-/// One function: its arguments, and what kolo does with them.
+/// One function: its arguments, what kolo does with them, and what they leave on this rank.
 macro_rules! function {
-    ($name:ident<$f:ident>, $collective:ident, ($($argument:ident: $kind:ty),*), $body:expr) => {
+    ($name:ident<$f:ident>, $collective:ident, ($($argument:ident: $kind:ty),*), $body:expr,
+     $results:expr) => {
         /// # Safety
         /// As the function of MPI.
         pub unsafe extern "C" fn $name<$f: Form>($($argument: $kind),*) -> c_int {
+            let mpi = || call_on!($f, $collective, ($($argument: $kind),*));
             // SAFETY: the program's arguments are as MPI has them.
-            let taken = contained(BROKEN, || unsafe { $body });
-            match taken {
-                Some(code) => code,
-                None => call_on!($f, $collective, ($($argument: $kind),*)),
+            let kolo = || contained(BROKEN, || unsafe { $body });
+            match verify::is_on() {
+                false => kolo().unwrap_or_else(mpi),
+                true => {
+                    // SAFETY: as above.
+                    let results = contained(None, || unsafe { $results });
+                    verify::both(Collective::$collective, results, kolo, mpi, None)
+                }
+            }
+        }
+    };
+}
+
+/// One reduction, which MPI can run once more with other buffers.
+macro_rules! reduction {
+    ($name:ident<$f:ident>, $collective:ident,
+     ($send:ident, $recv:ident, $($rest:ident: $kind:ty),*),
+     $body:expr, $results:expr) => {
+        /// # Safety
+        /// As the function of MPI.
+        pub unsafe extern "C" fn $name<$f: Form>(
+            $send: *const c_void, $recv: *mut c_void, $($rest: $kind),*
+        ) -> c_int {
+            let again = |$send, $recv| {
+                call_on!($f, $collective,
+                    ($send: *const c_void, $recv: *mut c_void, $($rest: $kind),*))
+            };
+            let mpi = || again($send, $recv);
+            // SAFETY: the program's arguments are as MPI has them.
+            let kolo = || contained(BROKEN, || unsafe { $body });
+            match verify::is_on() {
+                false => kolo().unwrap_or_else(mpi),
+                true => {
+                    // SAFETY: as above.
+                    let results = contained(None, || unsafe { $results });
+                    verify::both(Collective::$collective, results, kolo, mpi, Some(&again))
+                }
             }
         }
     };
@@ -167,80 +203,92 @@ pub unsafe extern "C" fn barrier(comm: MPI_Comm) -> c_int {
 
 function!(bcast<F>, Bcast,
     (buffer: *mut c_void, count: F::Count, datatype: MPI_Datatype, root: c_int, comm: MPI_Comm),
-    moves::bcast(&side(buffer, count, datatype), root, comm));
+    moves::bcast(&side(buffer, count, datatype), root, comm),
+    Place::of(comm)?.buffer(&side(buffer, count, datatype)));
 
-function!(reduce<F>, Reduce,
-    (send: *const c_void, recv: *mut c_void, count: F::Count, datatype: MPI_Datatype, op: MPI_Op,
-     root: c_int, comm: MPI_Comm),
-    reductions::reduce(&Folded { send, recv, datatype, op, comm }, count.whole(), root));
+reduction!(reduce<F>, Reduce,
+    (send, recv, count: F::Count, datatype: MPI_Datatype, op: MPI_Op, root: c_int, comm: MPI_Comm),
+    reductions::reduce(&Folded { send, recv, datatype, op, comm }, count.whole(), root),
+    Place::of(comm)?.folded_on(root, &Folded { send, recv, datatype, op, comm }, count.whole()));
 
-function!(allreduce<F>, Allreduce,
-    (send: *const c_void, recv: *mut c_void, count: F::Count, datatype: MPI_Datatype, op: MPI_Op,
-     comm: MPI_Comm),
+reduction!(allreduce<F>, Allreduce,
+    (send, recv, count: F::Count, datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm),
     reductions::same_everywhere(
-        Collective::Allreduce, &Folded { send, recv, datatype, op, comm }, count.whole()));
+        Collective::Allreduce, &Folded { send, recv, datatype, op, comm }, count.whole()),
+    Place::of(comm)?.everywhere(&Folded { send, recv, datatype, op, comm }, count.whole()));
 
-function!(scan<F>, Scan,
-    (send: *const c_void, recv: *mut c_void, count: F::Count, datatype: MPI_Datatype, op: MPI_Op,
-     comm: MPI_Comm),
+reduction!(scan<F>, Scan,
+    (send, recv, count: F::Count, datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm),
     reductions::same_everywhere(
-        Collective::Scan, &Folded { send, recv, datatype, op, comm }, count.whole()));
+        Collective::Scan, &Folded { send, recv, datatype, op, comm }, count.whole()),
+    Place::of(comm)?.everywhere(&Folded { send, recv, datatype, op, comm }, count.whole()));
 
-function!(exscan<F>, Exscan,
-    (send: *const c_void, recv: *mut c_void, count: F::Count, datatype: MPI_Datatype, op: MPI_Op,
-     comm: MPI_Comm),
+reduction!(exscan<F>, Exscan,
+    (send, recv, count: F::Count, datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm),
     reductions::same_everywhere(
-        Collective::Exscan, &Folded { send, recv, datatype, op, comm }, count.whole()));
+        Collective::Exscan, &Folded { send, recv, datatype, op, comm }, count.whole()),
+    Place::of(comm)?.before_this(&Folded { send, recv, datatype, op, comm }, count.whole()));
 
-function!(reduce_scatter_block<F>, ReduceScatterBlock,
-    (send: *const c_void, recv: *mut c_void, count: F::Count, datatype: MPI_Datatype, op: MPI_Op,
-     comm: MPI_Comm),
-    reductions::equal_blocks(&Folded { send, recv, datatype, op, comm }, count.whole()));
+reduction!(reduce_scatter_block<F>, ReduceScatterBlock,
+    (send, recv, count: F::Count, datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm),
+    reductions::equal_blocks(&Folded { send, recv, datatype, op, comm }, count.whole()),
+    Place::of(comm)?.equal_block(&Folded { send, recv, datatype, op, comm }, count.whole()));
 
-function!(reduce_scatter<F>, ReduceScatter,
-(send: *const c_void, recv: *mut c_void, each: *const F::Count, datatype: MPI_Datatype,
- op: MPI_Op, comm: MPI_Comm),
+reduction!(reduce_scatter<F>, ReduceScatter,
+(send, recv, each: *const F::Count, datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm),
 match vectors::nranks(comm, Collective::ReduceScatter).and_then(|ranks| counts(each, ranks)) {
     Some(counts) => reductions::blocks_of(&Folded { send, recv, datatype, op, comm }, counts),
     None => None,
+},
+{
+    let place = Place::of(comm)?;
+    let counts = counts(each, place.nranks())?;
+    place.block_of(&Folded { send, recv, datatype, op, comm }, &counts)
 });
 
 function!(gather<F>, Gather,
     (send: *const c_void, send_count: F::Count, send_type: MPI_Datatype, recv: *mut c_void,
      recv_count: F::Count, recv_type: MPI_Datatype, root: c_int, comm: MPI_Comm),
     moves::gather(
-        &side(send, send_count, send_type), &side(recv, recv_count, recv_type), root, comm));
+        &side(send, send_count, send_type), &side(recv, recv_count, recv_type), root, comm),
+    Place::of(comm)?.blocks_on(root, &side(recv, recv_count, recv_type)));
 
 function!(scatter<F>, Scatter,
     (send: *const c_void, send_count: F::Count, send_type: MPI_Datatype, recv: *mut c_void,
      recv_count: F::Count, recv_type: MPI_Datatype, root: c_int, comm: MPI_Comm),
     moves::scatter(
-        &side(send, send_count, send_type), &side(recv, recv_count, recv_type), root, comm));
+        &side(send, send_count, send_type), &side(recv, recv_count, recv_type), root, comm),
+    Place::of(comm)?.unless_in_place(&side(recv, recv_count, recv_type)));
 
 function!(allgather<F>, Allgather,
     (send: *const c_void, send_count: F::Count, send_type: MPI_Datatype, recv: *mut c_void,
      recv_count: F::Count, recv_type: MPI_Datatype, comm: MPI_Comm),
     moves::allgather(
-        &side(send, send_count, send_type), &side(recv, recv_count, recv_type), comm));
+        &side(send, send_count, send_type), &side(recv, recv_count, recv_type), comm),
+    Place::of(comm)?.blocks(&side(recv, recv_count, recv_type)));
 
 function!(alltoall<F>, Alltoall,
     (send: *const c_void, send_count: F::Count, send_type: MPI_Datatype, recv: *mut c_void,
      recv_count: F::Count, recv_type: MPI_Datatype, comm: MPI_Comm),
     moves::alltoall(
-        &side(send, send_count, send_type), &side(recv, recv_count, recv_type), comm));
+        &side(send, send_count, send_type), &side(recv, recv_count, recv_type), comm),
+    Place::of(comm)?.blocks(&side(recv, recv_count, recv_type)));
 
 function!(gatherv<F>, Gatherv,
-    (send: *const c_void, send_count: F::Count, send_type: MPI_Datatype, recv: *mut c_void,
-     recv_counts: *const F::Count, displacements: *const F::Displacement,
-     recv_type: MPI_Datatype, root: c_int, comm: MPI_Comm),
-    (|| {
-        let (is_root, ranks) = vectors::roots(comm, Collective::Gatherv, root)?;
-        let recv = match is_root {
-            true => Some(blocks::<F>(recv, recv_counts, displacements, recv_type, ranks)?),
-            false => None,
-        };
-        vectors::gatherv(&side(send, send_count, send_type), recv.as_ref(), root, comm)
-    })());
+(send: *const c_void, send_count: F::Count, send_type: MPI_Datatype, recv: *mut c_void,
+ recv_counts: *const F::Count, displacements: *const F::Displacement,
+ recv_type: MPI_Datatype, root: c_int, comm: MPI_Comm),
+(|| {
+    let (is_root, ranks) = vectors::roots(comm, Collective::Gatherv, root)?;
+    let recv = match is_root {
+        true => Some(blocks::<F>(recv, recv_counts, displacements, recv_type, ranks)?),
+        false => None,
+    };
+    vectors::gatherv(&side(send, send_count, send_type), recv.as_ref(), root, comm)
+})(),
+Place::of(comm)?.unequal_on(root, |ranks| {
+    blocks::<F>(recv, recv_counts, displacements, recv_type, ranks)
+}));
 
 function!(scatterv<F>, Scatterv,
     (send: *const c_void, send_counts: *const F::Count, displacements: *const F::Displacement,
@@ -253,33 +301,44 @@ function!(scatterv<F>, Scatterv,
             false => None,
         };
         vectors::scatterv(send.as_ref(), &side(recv, recv_count, recv_type), root, comm)
-    })());
+    })(),
+    Place::of(comm)?.unless_in_place(&side(recv, recv_count, recv_type)));
 
 function!(allgatherv<F>, Allgatherv,
-    (send: *const c_void, send_count: F::Count, send_type: MPI_Datatype, recv: *mut c_void,
-     recv_counts: *const F::Count, displacements: *const F::Displacement,
-     recv_type: MPI_Datatype, comm: MPI_Comm),
-    (|| {
-        let ranks = vectors::nranks(comm, Collective::Allgatherv)?;
-        let recv = blocks::<F>(recv, recv_counts, displacements, recv_type, ranks)?;
-        vectors::allgatherv(&side(send, send_count, send_type), &recv, comm)
-    })());
+(send: *const c_void, send_count: F::Count, send_type: MPI_Datatype, recv: *mut c_void,
+ recv_counts: *const F::Count, displacements: *const F::Displacement,
+ recv_type: MPI_Datatype, comm: MPI_Comm),
+(|| {
+    let ranks = vectors::nranks(comm, Collective::Allgatherv)?;
+    let recv = blocks::<F>(recv, recv_counts, displacements, recv_type, ranks)?;
+    vectors::allgatherv(&side(send, send_count, send_type), &recv, comm)
+})(),
+{
+    let place = Place::of(comm)?;
+    let ranks = place.nranks();
+    place.unequal(&blocks::<F>(recv, recv_counts, displacements, recv_type, ranks)?)
+});
 
 function!(alltoallv<F>, Alltoallv,
-    (send: *const c_void, send_counts: *const F::Count, send_displacements: *const F::Displacement,
-     send_type: MPI_Datatype, recv: *mut c_void, recv_counts: *const F::Count,
-     recv_displacements: *const F::Displacement, recv_type: MPI_Datatype, comm: MPI_Comm),
-    (|| {
-        let ranks = vectors::nranks(comm, Collective::Alltoallv)?;
-        let recv = blocks::<F>(recv, recv_counts, recv_displacements, recv_type, ranks)?;
-        let send = match in_place(send) {
-            true => None,
-            false => {
-                Some(blocks::<F>(send, send_counts, send_displacements, send_type, ranks)?)
-            }
-        };
-        vectors::alltoallv(send.as_ref(), &recv, comm)
-    })());
+(send: *const c_void, send_counts: *const F::Count, send_displacements: *const F::Displacement,
+ send_type: MPI_Datatype, recv: *mut c_void, recv_counts: *const F::Count,
+ recv_displacements: *const F::Displacement, recv_type: MPI_Datatype, comm: MPI_Comm),
+(|| {
+    let ranks = vectors::nranks(comm, Collective::Alltoallv)?;
+    let recv = blocks::<F>(recv, recv_counts, recv_displacements, recv_type, ranks)?;
+    let send = match in_place(send) {
+        true => None,
+        false => {
+            Some(blocks::<F>(send, send_counts, send_displacements, send_type, ranks)?)
+        }
+    };
+    vectors::alltoallv(send.as_ref(), &recv, comm)
+})(),
+{
+    let place = Place::of(comm)?;
+    let ranks = place.nranks();
+    place.unequal(&blocks::<F>(recv, recv_counts, recv_displacements, recv_type, ranks)?)
+});
 
 /// All functions of one form, in the order of [`Collective`].
 fn of<F: Form>() -> [*const c_void; Collective::COUNT] {

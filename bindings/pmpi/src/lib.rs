@@ -17,21 +17,27 @@
 //! knows that these calls come from kolo.
 
 mod agree;
+mod apart;
 mod attach;
 mod begin;
 mod comms;
 mod decide;
+mod devices;
 mod errors;
 mod folding;
 mod forms;
 mod kinds;
+mod lists;
+mod memory;
 mod moves;
 mod reductions;
 mod report;
+mod results;
 mod settings;
 mod sys;
 mod turn;
 mod vectors;
+mod verify;
 
 use std::ffi::{CString, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -12,6 +12,7 @@ static PASSED: [[AtomicU64; Reason::COUNT]; Collective::COUNT] =
 static ATTACHED: AtomicU64 = AtomicU64::new(0);
 static NOT_ATTACHED: AtomicU64 = AtomicU64::new(0);
 static SPANNING: AtomicU64 = AtomicU64::new(0);
+static NO_MEMORY: AtomicU64 = AtomicU64::new(0);
 
 fn one(counter: &AtomicU64) {
     // Two threads that count at once may lose a call: a locked addition would cost each call more.
@@ -46,12 +47,17 @@ pub fn spans_nodes() {
     one(&SPANNING);
 }
 
+pub fn no_memory() {
+    one(&NO_MEMORY);
+}
+
 /// The reasons, as a line has them.
 const REASONS: [&str; Reason::COUNT] = [
     "before their communicator was attached",
     "of communicators that stay with MPI",
     "of derived types and odd sizes",
     "sums of floats",
+    "that the settings leave to it",
 ];
 
 /// The lines of a rank, where the settings ask for them.
@@ -73,6 +79,7 @@ pub fn tell(rank: i32) {
     for (communicators, words) in [
         (&SPANNING, "that span nodes"),
         (&NOT_ATTACHED, "that could not be attached"),
+        (&NO_MEMORY, "for which kolo may take no more memory"),
     ] {
         let number = communicators.load(Ordering::Relaxed);
         if number > 0 {

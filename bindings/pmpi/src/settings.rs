@@ -1,16 +1,23 @@
 //! The settings of this library, which `libkolo.so.0` reads for it: docs/settings.md has them.
 
-use crate::decide::{Agreement, Attach};
+use crate::decide::{Agreement, Attach, Left};
+use crate::lists;
 use crate::sys::{koloGetLastError, koloGetSetting};
 use std::ffi::{CStr, CString};
 
 /// Longer than any value.
-const ROOM: usize = 64;
+const ROOM: usize = 4096;
 
 /// One rank's settings.
 pub struct Settings {
     pub on: bool,
+    /// MPI runs again what kolo takes.
+    pub verify: bool,
     pub wanted: Agreement,
+    /// Bytes of a node that communicators may take; 0: a share of them.
+    pub memory: u64,
+    /// Buffers lie in the node's memory, though there are GPUs.
+    pub host_only: bool,
     /// Seconds for which others are waited for.
     pub limit: f64,
     /// The sentence that says what is wrong with them: all else is then by default.
@@ -49,10 +56,14 @@ impl Settings {
     pub fn read() -> Settings {
         let mut settings = Settings {
             on: true,
+            verify: false,
+            memory: 0,
+            host_only: false,
             wanted: Agreement {
                 min_ranks: 2,
                 attach: Attach::Earned,
                 float_sums_stay: false,
+                left: Left::default(),
             },
             limit: 60.0,
             wrong: None,
@@ -62,13 +73,19 @@ impl Settings {
     }
 
     fn fill(&mut self) -> Result<(), String> {
-        self.on = text("pmpi")? == "on";
+        let pmpi = text("pmpi")?;
+        (self.on, self.verify) = (pmpi != "off", pmpi == "verify");
         self.wanted.min_ranks = text("pmpi_min_ranks")?.parse().unwrap_or(2);
         // A word is no number: it is `earned`, or `none` for the time.
         if let Ok(calls) = text("pmpi_attach")?.parse() {
             self.wanted.attach = Attach::After(calls);
         }
         self.wanted.float_sums_stay = text("pmpi_float_sums")? == "mpi";
+        self.wanted.left = lists::left(&text("pmpi_collectives")?)
+            .map_err(|why| format!("KOLO_PMPI_COLLECTIVES: {why}"))?;
+        // A word is no number: it is `share`.
+        self.memory = lists::bytes(&text("pmpi_memory")?).unwrap_or(0);
+        self.host_only = text("pmpi_gpu")? == "host";
         self.limit = text("pmpi_timeout")?.parse().unwrap_or(f64::INFINITY);
         Ok(())
     }

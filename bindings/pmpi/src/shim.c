@@ -1,7 +1,12 @@
 /* Handles and constants of mpi.h that no binding generator can see, with what kolo calls them. */
+#define _GNU_SOURCE
 #include "../front/say.h"
+#include <dlfcn.h>
+#include <float.h>
+#include <math.h>
 #include <mpi.h>
 #include <stddef.h>
+#include <string.h>
 
 void *const kolo_pmpi_in_place = (void *)MPI_IN_PLACE;
 const MPI_Op kolo_pmpi_op_null = MPI_OP_NULL;
@@ -12,6 +17,25 @@ MPI_Comm_copy_attr_function *const kolo_pmpi_no_copy = MPI_COMM_NULL_COPY_FN;
 void kolo_pmpi_say(const char *text)
 {
     kolo_pmpi_write(text);
+}
+
+/*
+ * Whether the MPI takes buffers on GPUs: 0 where it says that it does not, and 1 where it says
+ * nothing. MPICH and Open MPI have two names for the question.
+ */
+int kolo_pmpi_device_support(void)
+{
+    static const char *const old[] = {"MPIX_Query_cuda_support", "MPIX_Query_hip_support",
+                                      "MPIX_Query_rocm_support", "MPIX_Query_ze_support"};
+    int asked = 0;
+    for (int i = 0; i < 4; i++) {
+        int (*query)(void);
+        *(void **)&query = dlsym(RTLD_DEFAULT, old[i]);
+        if (!query) continue;
+        if (query()) return 1;
+        asked = 1;
+    }
+    return !asked;
 }
 
 /* The numbers of `Class` in kinds.rs. */
@@ -116,3 +140,25 @@ const struct {
     {MPI_MAXLOC, 25},
 };
 const size_t kolo_pmpi_ops_count = sizeof kolo_pmpi_ops / sizeof *kolo_pmpi_ops;
+
+/* A long double, or a complex number of two, where it may lie at any address. */
+void kolo_pmpi_wide_magnitude(void *at, int complex)
+{
+    long double parts[2] = {0, 0};
+    memcpy(parts, at, (complex ? 2 : 1) * sizeof *parts);
+    parts[0] = complex ? hypotl(parts[0], parts[1]) : fabsl(parts[0]);
+    parts[1] = 0;
+    memcpy(at, parts, (complex ? 2 : 1) * sizeof *parts);
+}
+
+/* As `far` in apart.rs, for long doubles. */
+int kolo_pmpi_wide_apart(const void *got, const void *wanted, const void *magnitude, int steps,
+                         int nranks)
+{
+    long double g, w, m;
+    memcpy(&g, got, sizeof g);
+    memcpy(&w, wanted, sizeof w);
+    memcpy(&m, magnitude, sizeof m);
+    if (isnan(g) || isnan(w)) return isnan(g) != isnan(w) && isfinite(m);
+    return g != w && fabsl(g - w) > m * (steps * LDBL_EPSILON) + nranks * LDBL_MIN;
+}

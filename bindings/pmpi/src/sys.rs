@@ -49,6 +49,15 @@ unsafe extern "C" {
     pub static kolo_pmpi_ops_count: usize;
 
     pub fn kolo_pmpi_say(text: *const c_char);
+    pub fn kolo_pmpi_device_support() -> c_int;
+    pub fn kolo_pmpi_wide_magnitude(at: *mut c_void, complex: c_int);
+    pub fn kolo_pmpi_wide_apart(
+        got: *const c_void,
+        wanted: *const c_void,
+        magnitude: *const c_void,
+        steps: c_int,
+        nranks: c_int,
+    ) -> c_int;
 }
 
 unsafe extern "C" {

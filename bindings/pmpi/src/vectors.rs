@@ -142,7 +142,8 @@ impl Blocks {
         mine.0 < theirs.1 && theirs.0 < mine.1
     }
 
-    fn all(&self) -> Vec<Elements> {
+    /// All of them.
+    pub fn all(&self) -> Vec<Elements> {
         (0..self.counts.len())
             .map(|rank| self.block(rank))
             .collect()
