@@ -88,7 +88,11 @@ impl Communicator {
         if let Some(idle) = &idle {
             turn::offer(idle);
         }
-        let means = init::Means { idle, net: None };
+        let means = init::Means {
+            idle,
+            net: None,
+            adopts: true,
+        };
         joining::over(&*bootstrap, config, means)
     }
 

@@ -1,14 +1,15 @@
 //! Parsers of foreign bytes in this room, for `tests/fuzz`: none may panic, loop, or allocate far
 //! more than it was given.
 
-use super::becoming::{init, meet, net};
+use super::becoming::{adopted, init, meet, net};
 
 /// What ranks tell each other while a communicator is made.
-pub fn records(bytes: &[u8]) -> [(&'static str, bool); 6] {
+pub fn records(bytes: &[u8]) -> [(&'static str, bool); 7] {
     let [shown, tried] = net::agreeing::fuzz(bytes);
     [
         meet::fuzz(bytes),
         init::fuzz(bytes),
+        adopted::fuzz(bytes),
         net::said::fuzz(bytes),
         net::folding::fuzz(bytes),
         shown,

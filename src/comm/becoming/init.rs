@@ -57,6 +57,8 @@ pub(in crate::comm) struct Means {
     pub idle: Option<IdleHook>,
     /// The network of the communicator that this one is split from.
     pub net: Option<Arc<dyn Net>>,
+    /// Whether it may be made of what another one has ([`super::adopted`]).
+    pub adopts: bool,
 }
 
 /// The nodes that plans are made for: those that there are, or parts of them. Ranks that share no

@@ -1,6 +1,7 @@
 //! The ways in which the ranks of a new communicator find each other: by unique id, by what a
 //! launcher says, over a bootstrap of the caller's, as threads of this process.
 
+use super::adopted;
 use super::init::{Means, begin, with_settings};
 use crate::base::birth::{Birth, StartPhase};
 use crate::base::float_env::FloatEnv;
@@ -133,8 +134,33 @@ pub(in crate::comm) fn over(
     if let Ok(settings) = &settings {
         report::show_start(&birth, settings);
     }
-    let made = with_settings(bootstrap, settings, config, means, &birth);
-    made.map_err(|error| birth.explain("CommInit", error))
+    let make = || {
+        if means.adopts
+            && let Some(made) = of_another(bootstrap, (&settings, config), &means, &birth)?
+        {
+            return Ok(made);
+        }
+        with_settings(bootstrap, settings, config, means, &birth)
+    };
+    make().map_err(|error| birth.explain("CommInit", error))
+}
+
+/// Made of what another communicator has, where all ranks have one in common.
+fn of_another(
+    bootstrap: &dyn Bootstrap,
+    (settings, config): (&Result<Settings>, &CommConfig),
+    means: &Means,
+    birth: &Birth,
+) -> Result<Option<Communicator>> {
+    let rank = bootstrap.rank();
+    let (_timed, _acting) = (tally::waiting("CommInit"), Acting::rank(rank));
+    begin(settings, rank);
+    birth.enter(StartPhase::Comparing)?;
+    let made = adopted::adopt(bootstrap, (settings, config), means.idle.as_ref())?;
+    if made.is_some() {
+        birth.end();
+    }
+    Ok(made)
 }
 
 /// All ranks as threads of this process.

@@ -19,11 +19,12 @@
 use super::heritage::Kin;
 use super::made::{Made, put_together};
 use super::net;
-use super::over_parent::OverParent;
 use super::{device, executor, layout};
 use super::{meet, stores, tuning};
 use crate::base::{Error, Rank, Result, hash};
+use crate::bootstrap::Bootstrap;
 use crate::comm::failing::deaths::Deaths;
+use crate::comm::flight::turn::IdleHook;
 use crate::comm::logging::Acting;
 use crate::comm::owned::Exec;
 use crate::comm::{CommConfig, Communicator};
@@ -140,20 +141,32 @@ fn memory(
     Ok((segment, node.fenced_by(fencing)))
 }
 
+/// A child that is to be made, as one of its members sees it.
+pub(in crate::comm) struct Child<'a> {
+    pub parent: &'a Communicator,
+    /// Ranks of the parent, in the order of the child.
+    pub members: &'a [u32],
+    pub me: u32,
+    /// Of the members.
+    pub bootstrap: &'a dyn Bootstrap,
+    /// None: that of the parent.
+    pub idle: Option<IdleHook>,
+}
+
 /// Makes the child in a region that is not [`NO_REGION`]. `nonce` is its rank 0's random number.
 pub(in crate::comm) fn make(
-    over: &OverParent,
+    child: &Child,
     (settings, config): (Settings, &CommConfig),
     region: Said,
     nonce: u128,
 ) -> Result<Communicator> {
-    let parent = &over.parent.inner;
+    let parent = &child.parent.inner;
     let several = || Error::internal("a child of a parent on several nodes");
     let kin = parent.kin.as_ref().ok_or_else(several)?;
     let region = Region::of(kin, region)?;
-    let (members, me) = (&over.members, over.me as usize);
+    let (members, me) = (child.members, child.me as usize);
     let places = kin.places_of(members);
-    let _acting = Acting::rank(Rank(over.me));
+    let _acting = Acting::rank(Rank(child.me));
     let local: Vec<&RankPlace> = places.iter().collect();
     let crowding = topo::crowding(&local);
     let inputs = tuning::heard(&tuning::seen(&settings, crowding), &settings, &places)?;
@@ -166,7 +179,7 @@ pub(in crate::comm) fn make(
     kin.first.adopt(&deaths, Arc::clone(&in_first));
     let services = kin.services_of(members);
     let party = net::Party {
-        bootstrap: over,
+        bootstrap: child.bootstrap,
         settings: &settings,
         places: &places,
         node: &node,
@@ -206,7 +219,7 @@ pub(in crate::comm) fn make(
         pinning,
         network: None,
         kin: Some(kin),
-        idle: parent.idle.clone(),
+        idle: child.idle.clone().or_else(|| parent.idle.clone()),
         name: config.name.clone(),
     };
     Ok(put_together(&party, made))

@@ -2,6 +2,7 @@
 //! ([`super::kin`]).
 
 use super::heritage::Kin;
+use super::living;
 use super::net::{self, Network};
 use crate::base::Rank;
 use crate::comm::Communicator;
@@ -95,6 +96,7 @@ pub(in crate::comm) fn put_together(party: &net::Party, made: Made) -> Communica
     });
     deaths.hand_over(&inner);
     relief::show(&inner);
+    living::show(&inner);
     if let Some(carrier) = carrier {
         let work: Arc<dyn Work> = inner.clone();
         let bound = carrier.bind(Arc::downgrade(&work), inner.want_thread());

@@ -7,6 +7,7 @@
 //! the same from the same facts ([`init`], after [`joining`]). A split has all of its parent's
 //! facts and makes less ([`kin`]).
 
+pub(in crate::comm) mod adopted;
 pub mod begun;
 #[cfg(test)]
 mod bind_tests;
@@ -21,6 +22,7 @@ pub(in crate::comm) mod init;
 pub(in crate::comm) mod joining;
 pub(in crate::comm) mod kin;
 pub(in crate::comm) mod layout;
+pub(in crate::comm) mod living;
 pub(in crate::comm) mod made;
 pub(in crate::comm) mod meet;
 pub(in crate::comm) mod mpi;

@@ -169,6 +169,7 @@ pub(in crate::comm) fn split(
     let means = init::Means {
         idle: parent.inner.idle.clone(),
         net: parent.inner.links().map(|links| Arc::clone(links.net())),
+        adopts: false,
     };
     joining::over(&over, config, means).map(Some)
 }
@@ -218,7 +219,14 @@ fn of_kin(
         (region != kin::NO_REGION).then(|| (over, region, all[first].nonce()))
     });
     let made = offering.map(|(over, region, nonce)| {
-        settings.and_then(|settings| kin::make(over, (settings, config), region, nonce))
+        let child = kin::Child {
+            parent,
+            members: &over.members,
+            me: over.me,
+            bootstrap: over,
+            idle: None,
+        };
+        settings.and_then(|settings| kin::make(&child, (settings, config), region, nonce))
     });
     let failed = made.as_ref().is_some_and(Result::is_err);
     let outcomes = gather(parent, [u64::from(failed)])?;
