@@ -2,8 +2,8 @@
 
 use crate::decide::Class;
 use crate::sys::{
-    NamedOp, key, kolo_pmpi_combiner_dup, kolo_pmpi_named, kolo_pmpi_named_count,
-    kolo_pmpi_op_null, kolo_pmpi_ops, kolo_pmpi_ops_count,
+    NamedOp, key, kolo_pmpi_made, kolo_pmpi_named, kolo_pmpi_named_count, kolo_pmpi_op_null,
+    kolo_pmpi_ops, kolo_pmpi_ops_count,
 };
 use mpi::ffi;
 use std::ffi::c_int;
@@ -16,8 +16,8 @@ pub struct Kind {
     pub class: Option<Class>,
     /// Kolo's type, whose elements it folds as MPI does; none: MPI folds.
     pub kolo: Option<c_int>,
-    /// From one element to the next, padding included.
-    pub extent: usize,
+    /// Bytes from one element to the next, padding included; negative where they go backwards.
+    pub extent: isize,
     /// Data of one element.
     pub size: usize,
     /// Elements lie one behind the other without gaps, in the order in which MPI moves them.
@@ -128,7 +128,7 @@ fn tables() -> Box<Tables> {
         let kind = Kind {
             class: Some(if expected { class } else { Class::Other }),
             kolo: (expected && row.kolo >= 0).then_some(row.kolo),
-            extent: if expected { row.bytes } else { size },
+            extent: if expected { row.bytes } else { size } as isize,
             size,
             plain: !expected || size == row.bytes,
         };
@@ -154,54 +154,97 @@ pub fn kind(datatype: ffi::MPI_Datatype) -> Option<Kind> {
     }
 }
 
-/// Of a type that the program made. Nothing is kept: its handle may be another type's soon.
-#[cold]
-fn derived(datatype: ffi::MPI_Datatype) -> Option<Kind> {
+/// How a type was made, as far as it matters here. The order is that of the shim.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Made {
+    /// By nobody: MPI has it.
+    Named,
+    Duplicate,
+    Contiguous,
+    /// For a precision that a Fortran program has asked for; MPI has it too.
+    OfIntegers,
+    OfReals,
+    OfComplex,
+    Else,
+}
+
+const MADE: [Made; 7] = [
+    Made::Named,
+    Made::Duplicate,
+    Made::Contiguous,
+    Made::OfIntegers,
+    Made::OfReals,
+    Made::OfComplex,
+    Made::Else,
+];
+
+/// How it was made, and of which type a duplicate or a contiguous one is. None: MPI itself does not
+/// take the handle.
+fn how_made(datatype: ffi::MPI_Datatype) -> Option<(Made, ffi::MPI_Datatype)> {
     // SAFETY: a constant of the MPI.
     if datatype == unsafe { ffi::RSMPI_DATATYPE_NULL } {
         return None;
     }
-    let (mut integers, mut addresses, mut types, mut combiner) = (0, 0, 0, 0);
+    let (mut made, mut of) = (0, datatype);
     // SAFETY: a live type, or MPI says that it is none.
-    let code = unsafe {
-        ffi::PMPI_Type_get_envelope(
-            datatype,
-            &mut integers,
-            &mut addresses,
-            &mut types,
-            &mut combiner,
-        )
-    };
-    // SAFETY: a constant of the shim.
-    if code == 0 && combiner == unsafe { kolo_pmpi_combiner_dup } {
-        let (mut no_int, mut no_address, mut of) = (0, 0, datatype);
-        // SAFETY: such a type is made of one type and nothing else.
-        let code = unsafe {
-            ffi::PMPI_Type_get_contents(datatype, 0, 0, 1, &mut no_int, &mut no_address, &mut of)
-        };
-        if code == 0 {
-            return match TABLES.get()?.kinds.find(key(&of)) {
-                Some(kind) => Some(kind),
-                None => {
-                    let found = derived(of);
-                    // SAFETY: MPI gave a reference to a derived type.
-                    unsafe { ffi::PMPI_Type_free(&mut of) };
-                    found
-                }
-            };
-        }
+    let code = unsafe { kolo_pmpi_made(datatype, &mut made, &mut of) };
+    (code == 0).then(|| (MADE[made as usize], of))
+}
+
+/// The kind of a type that MPI has told what another one is made of.
+fn inner(mut of: ffi::MPI_Datatype) -> Option<Kind> {
+    let found = kind(of);
+    if let Some((Made::Duplicate | Made::Contiguous | Made::Else, _)) = how_made(of) {
+        // SAFETY: MPI gave a reference to a type that the program made; to its own it gives none.
+        unsafe { ffi::PMPI_Type_free(&mut of) };
     }
-    let size = size_of_type(datatype)?;
+    found
+}
+
+/// Of a type that is not in the table. Nothing is kept: its handle may be another type's soon.
+#[cold]
+fn derived(datatype: ffi::MPI_Datatype) -> Option<Kind> {
+    let (made, of) = how_made(datatype)?;
+    if made == Made::Duplicate {
+        return inner(of);
+    }
     let (mut bound, mut extent) = (0, 0);
     // SAFETY: a live type.
-    unsafe { ffi::PMPI_Type_get_extent(datatype, &mut bound, &mut extent) };
+    let code = unsafe { ffi::PMPI_Type_get_extent(datatype, &mut bound, &mut extent) };
+    // Of many in a row the elements are asked whether there are gaps.
+    let no_gaps = made == Made::Contiguous && inner(of).is_some_and(|of| of.plain);
+    let size = size_of_type(datatype)?;
+    if code != 0 {
+        return None;
+    }
+    let filled = bound == 0 && size > 0 && extent as isize == size as isize;
+    let class = match made {
+        Made::OfIntegers => Some(Class::Integer),
+        Made::OfReals => Some(Class::Floating),
+        Made::OfComplex => Some(Class::Complex),
+        Made::Named => Some(Class::Other),
+        Made::Duplicate | Made::Contiguous | Made::Else => None,
+    };
+    if let Some(like) = class
+        .filter(|_| filled)
+        .and_then(|class| alike(class, size))
+    {
+        return Some(like);
+    }
     Some(Kind {
-        class: None,
+        class: class.map(|_| Class::Other),
         kolo: None,
-        extent: extent.max(0) as usize,
+        extent: extent as isize,
         size,
-        plain: false,
+        plain: filled && (no_gaps || class.is_some()),
     })
+}
+
+/// The kind of such elements in the table.
+fn alike(class: Class, size: usize) -> Option<Kind> {
+    let slots = TABLES.get()?.kinds.slots.iter().flatten();
+    let mut kinds = slots.map(|(_, kind)| *kind);
+    kinds.find(|kind| kind.class == Some(class) && kind.size == size && kind.kolo.is_some())
 }
 
 /// The kind of an operation. None: MPI itself does not take the handle.

@@ -32,11 +32,16 @@ struct Fold {
     by_mpi: bool,
 }
 
+/// Bytes of a whole element, its padding included. Those that go backwards are derived.
+fn with_padding(kind: &Kind) -> usize {
+    usize::try_from(kind.extent).unwrap_or(0)
+}
+
 /// The size that all ranks know of it: `count` elements of each contribution.
 fn size(kind: &Kind, op: Op, count: u64) -> Size {
     Size::Elements(decide::Elements {
         class: kind.class,
-        bytes: kind.extent,
+        bytes: with_padding(kind),
         count,
         sums: kinds::sums(op),
     })
@@ -53,7 +58,7 @@ fn fold(state: &mut State, kind: &Kind, op: Op, call: &Folded) -> Result<Fold, c
         });
     }
     const INTERNAL: c_int = 3;
-    let datatype = kinds::carrier(kind.extent).ok_or(INTERNAL)?;
+    let datatype = kinds::carrier(with_padding(kind)).ok_or(INTERNAL)?;
     let op = state.folding.next(state.kolo, call.datatype, call.op)?;
     Ok(Fold {
         datatype,
@@ -84,7 +89,7 @@ unsafe fn outgoing(
 ) -> Result<Out, c_int> {
     // Whole elements, their padding too: it may carry what MPI carries there.
     let kind = Kind {
-        size: kind.extent,
+        size: with_padding(kind),
         plain: true,
         ..*kind
     };

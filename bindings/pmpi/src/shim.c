@@ -11,7 +11,6 @@
 void *const kolo_pmpi_in_place = (void *)MPI_IN_PLACE;
 const MPI_Op kolo_pmpi_op_null = MPI_OP_NULL;
 const int kolo_pmpi_tag_ub_key = MPI_TAG_UB;
-const int kolo_pmpi_combiner_dup = MPI_COMBINER_DUP;
 MPI_Comm_copy_attr_function *const kolo_pmpi_no_copy = MPI_COMM_NULL_COPY_FN;
 
 void kolo_pmpi_say(const char *text)
@@ -36,6 +35,50 @@ int kolo_pmpi_device_support(void)
         asked = 1;
     }
     return !asked;
+}
+
+/*
+ * How types were made. MPI 4's functions know those that were made with counts of MPI_Count, at
+ * which the older ones fail; they are looked up when this library is loaded, as the MPI may be
+ * older or newer than the one whose header is read here.
+ */
+int PMPI_Type_get_envelope_c(MPI_Datatype, MPI_Count *, MPI_Count *, MPI_Count *, MPI_Count *,
+                             int *);
+int PMPI_Type_get_contents_c(MPI_Datatype, MPI_Count, MPI_Count, MPI_Count, MPI_Count, int *,
+                             MPI_Aint *, MPI_Count *, MPI_Datatype *);
+#pragma weak PMPI_Type_get_envelope_c
+#pragma weak PMPI_Type_get_contents_c
+
+/* The numbers of `Made` in kinds.rs. */
+enum made { NAMED, DUPLICATE, CONTIGUOUS, OF_INTEGERS, OF_REALS, OF_COMPLEX, ELSE };
+
+/* `of` is the type of which a duplicate or a contiguous type is made. The result is MPI's code. */
+int kolo_pmpi_made(MPI_Datatype type, int *made, MPI_Datatype *of)
+{
+    int code, combiner, integers, addresses, types, number;
+    MPI_Count large_integers, large_addresses, counts = 0, large_types, count;
+    MPI_Aint no_address;
+    const int has_large = PMPI_Type_get_envelope_c && PMPI_Type_get_contents_c;
+    if (has_large)
+        code = PMPI_Type_get_envelope_c(type, &large_integers, &large_addresses, &counts,
+                                        &large_types, &combiner);
+    else
+        code = PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
+    if (code) return code;
+    switch (combiner) {
+    case MPI_COMBINER_NAMED: *made = NAMED; return 0;
+    case MPI_COMBINER_F90_INTEGER: *made = OF_INTEGERS; return 0;
+    case MPI_COMBINER_F90_REAL: *made = OF_REALS; return 0;
+    case MPI_COMBINER_F90_COMPLEX: *made = OF_COMPLEX; return 0;
+    case MPI_COMBINER_DUP: *made = DUPLICATE; break;
+    case MPI_COMBINER_CONTIGUOUS: *made = CONTIGUOUS; break;
+    default: *made = ELSE; return 0;
+    }
+    /* Neither has an address, and the one has a single number. */
+    if (has_large)
+        return PMPI_Type_get_contents_c(type, large_integers, 0, counts, 1, &number, &no_address,
+                                        &count, of);
+    return PMPI_Type_get_contents(type, integers, 0, 1, &number, &no_address, of);
 }
 
 /* The numbers of `Class` in kinds.rs. */

@@ -41,7 +41,6 @@ unsafe extern "C" {
     pub static kolo_pmpi_in_place: *const c_void;
     pub static kolo_pmpi_op_null: ffi::MPI_Op;
     pub static kolo_pmpi_tag_ub_key: c_int;
-    pub static kolo_pmpi_combiner_dup: c_int;
     pub static kolo_pmpi_no_copy: ffi::MPI_Comm_copy_attr_function;
     pub static kolo_pmpi_named: [Named; 1];
     pub static kolo_pmpi_named_count: usize;
@@ -57,6 +56,11 @@ unsafe extern "C" {
         magnitude: *const c_void,
         steps: c_int,
         nranks: c_int,
+    ) -> c_int;
+    pub fn kolo_pmpi_made(
+        datatype: ffi::MPI_Datatype,
+        made: *mut c_int,
+        of: *mut ffi::MPI_Datatype,
     ) -> c_int;
 }
 

@@ -6,6 +6,7 @@ use crate::kinds::Kind;
 use crate::sys::kolo_pmpi_in_place;
 use mpi::ffi;
 use std::ffi::{c_int, c_void};
+use std::ops::Range;
 
 /// Memory of more bytes than this is given back after the call.
 const KEPT: usize = 256 << 10;
@@ -50,7 +51,7 @@ impl Elements {
 
     /// The `count` elements that begin `first` elements further on.
     pub fn part(&self, first: isize, count: usize) -> Elements {
-        let bytes = first.wrapping_mul(self.kind.extent as isize);
+        let bytes = first.wrapping_mul(self.kind.extent);
         Elements {
             at: self.at.wrapping_byte_offset(bytes),
             count,
@@ -72,12 +73,19 @@ impl Elements {
 
     /// Whether plain elements share memory with others; what is not plain is copied anyway.
     pub fn overlaps(&self, other: &Elements) -> bool {
-        let range = |one: &Elements| {
-            let begin = one.at as usize;
-            begin..begin.saturating_add(one.count * one.kind.extent)
-        };
-        let (one, two) = (range(self), range(other));
+        let (one, two) = (self.reach(), other.reach());
         one.start < two.end && two.start < one.end
+    }
+
+    /// The memory of plain elements; of others, that is copied anyway, none.
+    pub fn reach(&self) -> Range<usize> {
+        let begin = self.at as usize;
+        let bytes = if self.kind.plain {
+            self.count * self.kind.size
+        } else {
+            0
+        };
+        begin..begin.saturating_add(bytes)
     }
 
     /// Copies the data behind each other.

@@ -126,15 +126,14 @@ impl Blocks {
         code
     }
 
-    /// Whether a block shares memory with one of the others'.
+    /// Whether a plain block may share memory with one of the others'.
     fn overlaps(&self, others: &[Elements]) -> bool {
         let reach = |blocks: &mut dyn Iterator<Item = Elements>| {
             blocks
-                .filter(|block| block.count > 0)
+                .map(|block| block.reach())
+                .filter(|block| !block.is_empty())
                 .fold((usize::MAX, 0), |(low, high), block| {
-                    let begin = block.at as usize;
-                    let end = begin.saturating_add(block.count * block.kind.extent);
-                    (low.min(begin), high.max(end))
+                    (low.min(block.start), high.max(block.end))
                 })
         };
         let mine = reach(&mut (0..self.counts.len()).map(|rank| self.block(rank)));
