@@ -177,8 +177,14 @@ fn check(
         Decision::Pass(Reason::Communicator) => {
             assert!(stage == Stage::Mpi || before.nranks < agreed.min_ranks);
         }
-        Decision::Pass(Reason::Type) | Decision::Pass(Reason::FloatSum) => {
-            assert!(matches!(size, Size::Elements(_)));
+        Decision::Pass(Reason::Derived) => {
+            assert!(matches!(size, Size::Elements(Elements { class: None, .. })));
+        }
+        Decision::Pass(Reason::OddSize | Reason::FloatSum) => {
+            assert!(matches!(
+                size,
+                Size::Elements(Elements { class: Some(_), .. })
+            ));
         }
         Decision::Pass(Reason::Left) => {
             let bits = agreed.left.0[collective as usize][Left::place(before.nranks)];

@@ -210,8 +210,10 @@ pub enum Reason {
     Early,
     /// It has too few ranks, or attaching failed, or it cannot be attached.
     Communicator,
-    /// A derived type, or one of an odd size.
-    Type,
+    /// A reduction of a derived type.
+    Derived,
+    /// A reduction of elements of a size that kolo cannot move as one.
+    OddSize,
     /// Sums of floats are to be MPI's.
     FloatSum,
     /// The settings leave this collective to MPI, or calls of this size.
@@ -220,7 +222,7 @@ pub enum Reason {
 
 impl Reason {
     /// How many there are.
-    pub const COUNT: usize = 5;
+    pub const COUNT: usize = 6;
 }
 
 /// Who runs a call.
@@ -292,10 +294,10 @@ fn stays(agreed: &Agreement, size: Size) -> Option<Reason> {
         return None;
     };
     let Some(class) = elements.class else {
-        return Some(Reason::Type);
+        return Some(Reason::Derived);
     };
     if !matches!(elements.bytes, 1 | 2 | 4 | 8 | 16) {
-        return Some(Reason::Type);
+        return Some(Reason::OddSize);
     }
     let floats = matches!(class, Class::Floating | Class::Complex);
     (agreed.float_sums_stay && elements.sums && floats).then_some(Reason::FloatSum)

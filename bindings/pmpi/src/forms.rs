@@ -8,7 +8,7 @@ use crate::reductions::{self, Folded};
 use crate::results::Place;
 use crate::turn::{Elements, in_place};
 use crate::vectors::{self, Blocks};
-use crate::{contained, native, verify};
+use crate::{contained, native, report, verify};
 use mpi::ffi::{MPI_Comm, MPI_Datatype, MPI_Op};
 use std::ffi::{c_int, c_void};
 
@@ -62,6 +62,15 @@ impl Form for Large {
 /// A panic is a fault of kolo's, and the other ranks may be in its call: MPI's `MPI_ERR_OTHER`.
 const BROKEN: Option<c_int> = Some(15);
 
+/// Counts a call that kolo does not take, for whatever reason.
+#[inline]
+fn counted(taken: Option<c_int>) -> Option<c_int> {
+    if taken.is_none() {
+        report::left();
+    }
+    taken
+}
+
 /// The place of a function in the front's tables.
 pub fn place<F: Form>(collective: Collective) -> usize {
     // The barrier has one form.
@@ -95,7 +104,7 @@ macro_rules! function {
         pub unsafe extern "C" fn $name<$f: Form>($($argument: $kind),*) -> c_int {
             let mpi = || call_on!($f, $collective, ($($argument: $kind),*));
             // SAFETY: the program's arguments are as MPI has them.
-            let kolo = || contained(BROKEN, || unsafe { $body });
+            let kolo = || contained(BROKEN, || unsafe { counted($body) });
             match verify::is_on() {
                 false => kolo().unwrap_or_else(mpi),
                 true => {
@@ -124,7 +133,7 @@ macro_rules! reduction {
             };
             let mpi = || again($send, $recv);
             // SAFETY: the program's arguments are as MPI has them.
-            let kolo = || contained(BROKEN, || unsafe { $body });
+            let kolo = || contained(BROKEN, || unsafe { counted($body) });
             match verify::is_on() {
                 false => kolo().unwrap_or_else(mpi),
                 true => {
@@ -195,7 +204,7 @@ unsafe fn blocks<F: Form>(
 /// As MPI_Barrier.
 pub unsafe extern "C" fn barrier(comm: MPI_Comm) -> c_int {
     // SAFETY: as above.
-    match contained(BROKEN, || unsafe { moves::barrier(comm) }) {
+    match contained(BROKEN, || unsafe { counted(moves::barrier(comm)) }) {
         Some(code) => code,
         None => call_on!(Int, Barrier, (comm: MPI_Comm)),
     }
