@@ -25,6 +25,7 @@ const PIECE_BYTES: usize = 16 << 20;
 
 const READ_WRITE: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
 const BACK: &str = "move a buffer back to memory of its own";
+const RIGHTS: &str = "protect pages of a buffer as they were (they can be written now)";
 
 fn pieces(pages: &Range<usize>) -> impl Iterator<Item = Range<usize>> + use<> {
     let end = pages.end;
@@ -179,19 +180,23 @@ fn back_piece(file: &Fd, part: &Range<usize>, rights: libc::c_int) -> Result<()>
     }
     let copy = fresh as usize..fresh as usize + part.len();
     let _ = copies::populate(&copy);
+    // Rights move along. Given afterwards they might be refused, and then the program could write
+    // where it has said that nobody may.
+    let protect = || match rights {
+        READ_WRITE => Ok(()),
+        rights => hooks::protect(&copy, rights),
+    };
     // SAFETY: the copy is ours, and no longer needed where it is; the program's pages hold the
     // same bytes.
     let put = || unsafe { hooks::put(copy.start, part) };
-    if let Err(cause) = copy_in(file, part, &copy).and_then(|()| put()) {
+    let copied = copy_in(file, part, &copy);
+    if let Err(cause) = copied.and_then(|()| protect()).and_then(|()| put()) {
         // The system may have taken the pages away before it failed; the file has their content.
         // SAFETY: the pages showed this file, or nothing is there.
         let kept = unsafe { show_in_place(file, part, rights, libc::MAP_SHARED) };
         // SAFETY: the mapping made above, which has not moved.
         unsafe { libc::munmap(fresh, part.len()) };
         return Err(refused(BACK, &kept.err().unwrap_or(cause)));
-    }
-    if rights != READ_WRITE {
-        protect(part, rights);
     }
     Ok(())
 }
@@ -245,29 +250,31 @@ fn settle_piece(
         let private = unsafe { show_in_place(file, piece, READ_WRITE, libc::MAP_PRIVATE) };
         if let Err(cause) = private {
             // SAFETY: as above.
-            let _ = unsafe { show_in_place(file, piece, rights, libc::MAP_SHARED) };
-            return Err(refused(BACK, &cause));
+            let kept = unsafe { show_in_place(file, piece, rights, libc::MAP_SHARED) };
+            return Err(refused(BACK, &kept.err().unwrap_or(cause)));
         }
     } else if rights != READ_WRITE {
-        protect(piece, READ_WRITE);
+        // Pages that cannot be written have no copies, and a write would end the program.
+        hooks::protect(piece, READ_WRITE).map_err(|cause| refused(BACK, &cause))?;
     }
     let settled = room.and_then(|()| {
         // SAFETY: the pages were made, or made writable, above.
         let copied = unsafe { copies::make(piece, room::page_bytes()) };
         copied.map_err(|cause| refused(BACK, &cause))
     });
-    if rights != READ_WRITE {
-        protect(piece, rights);
+    if rights != READ_WRITE
+        && let Err(cause) = hooks::protect(piece, rights)
+    {
+        if is_shared {
+            // SAFETY: nobody may write here, so that the file still holds the same.
+            let kept = unsafe { show_in_place(file, piece, rights, libc::MAP_SHARED) };
+            return Err(refused(BACK, &kept.err().unwrap_or(cause)));
+        }
+        return Err(refused(RIGHTS, &cause));
     }
     settled?;
     release(file, (piece.start as u64, piece.len()));
     Ok(())
-}
-
-/// Gives pages of the program the rights that they had before.
-fn protect(pages: &Range<usize>, rights: libc::c_int) {
-    // SAFETY: the pages stay where they are, with their content; only who may touch them changes.
-    unsafe { libc::syscall(libc::SYS_mprotect, pages.start, pages.len(), rights) };
 }
 
 pub(super) fn refused(what: &str, cause: &io::Error) -> Error {

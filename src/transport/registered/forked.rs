@@ -185,7 +185,15 @@ fn make_private(sought: &Sought, head: &Head) {
             // A child that dies by touching it is better than one that writes into its parent's
             // data.
             // SAFETY: pages of the child, which loses them.
-            let _ = unsafe { hooks::show_file(&head.pages, (libc::PROT_NONE, nothing), (-1, 0)) };
+            let gone =
+                unsafe { hooks::show_file(&head.pages, (libc::PROT_NONE, nothing), (-1, 0)) };
+            if gone.is_err() {
+                // Nothing takes the place, but the whole mapping goes, for which no memory is
+                // needed.
+                let (start, bytes) = (head.pages.start, head.pages.len());
+                // SAFETY: as above.
+                unsafe { libc::syscall(libc::SYS_munmap, start, bytes) };
+            }
             return;
         }
     }

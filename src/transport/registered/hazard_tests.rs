@@ -128,3 +128,54 @@ fn what_the_system_takes_before_it_refuses_is_not_lost() {
     assert_eq!(pages.rights(3), "rw-p");
     assert_eq!(changed_in_the_child(&pages), 0);
 }
+
+/// A page of these that the program lets nobody write, and its rights.
+fn closed(pages: &FencedPages, rights: libc::c_int) {
+    // SAFETY: a page of the test.
+    let code = unsafe { libc::mprotect(pages.at(3 * PAGE).cast(), PAGE, rights) };
+    assert_eq!(code, 0);
+}
+
+#[test]
+fn what_the_program_has_closed_stays_closed_where_the_system_refuses() {
+    let pages = FencedPages::new(9);
+    pages.fill(26);
+    let whole = || register(pages.at(100), 8 * PAGE);
+    for (refuses, rights) in [(0, "r--p"), (1, "r--p"), (0b11, "r--s")] {
+        let number = whole().unwrap();
+        closed(&pages, libc::PROT_READ);
+        hooks::REFUSES.set(refuses);
+        let gone = deregister(number);
+        assert_eq!((gone.is_ok(), hooks::REFUSES.get()), (refuses != 0b11, 0));
+        pages.has(26);
+        assert_eq!(pages.rights(3), rights, "{refuses}");
+        closed(&pages, libc::PROT_READ | libc::PROT_WRITE);
+    }
+    // What is left is tried again.
+    let number = whole().unwrap();
+    assert!(deregister(number).unwrap());
+    pages.has(26);
+    assert_eq!([2, 3, 4].map(|page| pages.rights(page)), ["rw-p"; 3]);
+}
+
+/// Else a write would end the program.
+#[test]
+fn pages_that_cannot_be_opened_for_their_copies_are_left() {
+    let pages = FencedPages::new(4);
+    pages.fill(27);
+    let start = pages.at(0) as usize;
+    let all = start..start + 4 * PAGE;
+    let file = new_file().unwrap();
+    exchange::onto(&file, &all).unwrap();
+    closed(&pages, libc::PROT_READ);
+    exchange::settle(&file, &all).unwrap();
+    assert_eq!(pages.rights(3), "r--p");
+    for refuses in [1, 0b10] {
+        hooks::REFUSES.set(refuses);
+        let error = exchange::settle(&file, &all).unwrap_err();
+        let words = ["memory of its own", "can be written now"][refuses as usize / 2];
+        assert!(error.what.contains(words), "{error}");
+        pages.has(27);
+    }
+    assert_eq!(pages.rights(3), "rw-p");
+}

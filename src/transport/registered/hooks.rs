@@ -59,6 +59,19 @@ pub(super) unsafe fn put(copy: usize, pages: &Range<usize>) -> io::Result<()> {
     })
 }
 
+/// Changes who may touch pages. They stay where they are, with their content.
+///
+/// # Errors
+/// `ENOMEM`: a part of a mapping would become one of its own, and there are too many.
+pub(super) fn protect(pages: &Range<usize>, rights: libc::c_int) -> io::Result<()> {
+    #[cfg(test)]
+    if next_of(&REFUSES) {
+        return Err(io::Error::from_raw_os_error(libc::ENOMEM));
+    }
+    // SAFETY: nothing is moved or lost.
+    outcome(unsafe { libc::syscall(libc::SYS_mprotect, pages.start, pages.len(), rights) })
+}
+
 fn outcome(code: libc::c_long) -> io::Result<()> {
     match code {
         -1 => Err(io::Error::last_os_error()),
@@ -84,14 +97,22 @@ pub(super) fn tell(pages: &Range<usize>) {
 thread_local! {
     /// Which of the next exchanges of this thread fail: the lowest bit is the next one.
     pub(super) static FAILS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+    /// Changes of rights that fail, in the same way.
+    pub(super) static REFUSES: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+/// Whether the next one is to fail.
+#[cfg(test)]
+fn next_of(which: &'static std::thread::LocalKey<std::cell::Cell<u32>>) -> bool {
+    let fails = which.get();
+    which.set(fails >> 1);
+    fails & 1 != 0
 }
 
 /// Fails as the system may where memory is short: the old pages are gone by then.
 #[cfg(test)]
 fn late_failure(pages: &Range<usize>) -> io::Result<()> {
-    let fails = FAILS.get();
-    FAILS.set(fails >> 1);
-    if fails & 1 == 0 {
+    if !next_of(&FAILS) {
         return Ok(());
     }
     // SAFETY: pages of a test, which looks at what becomes of them.
