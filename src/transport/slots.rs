@@ -36,6 +36,9 @@ static IS_SHORT: AtomicBool = AtomicBool::new(false);
 pub trait Holder: Send + Sync {
     /// Shows the ports, unless somebody is inside or something is in flight.
     fn while_idle(&self, see: &mut dyn FnMut(&mut Ports));
+
+    /// Lets go of it, without waiting for its end where nobody else has it any more.
+    fn let_go(self: Arc<Self>);
 }
 
 struct Occasions {
@@ -167,6 +170,61 @@ pub fn relieve(of_rank: usize, mut own: Option<&mut Ports>) {
         false => 0,
     };
     drop(occasions);
-    // The last of a communicator's users may be this one: its end may come here.
-    drop(holders);
+    // Their users may have let go meanwhile, and the end of a communicator waits for other nodes:
+    // it must not come here, in a call on another one.
+    holders.into_iter().for_each(Holder::let_go);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::alone::alone;
+
+    /// Its user lets go of it while it is looked at.
+    struct Dropped {
+        by_user: Mutex<Option<Arc<Dropped>>>,
+    }
+
+    static LET_GO: AtomicUsize = AtomicUsize::new(0);
+
+    impl Holder for Dropped {
+        fn while_idle(&self, _: &mut dyn FnMut(&mut Ports)) {
+            self.by_user.lock().unwrap().take();
+        }
+
+        fn let_go(self: Arc<Self>) {
+            LET_GO.fetch_add(Arc::strong_count(&self), Ordering::Relaxed);
+        }
+    }
+
+    /// Alone, as the bound is one of the process.
+    #[test]
+    fn whoever_was_looked_at_is_let_go() {
+        alone(
+            "transport::slots::tests::alone_with_one_that_is_dropped",
+            &[],
+        );
+    }
+
+    #[test]
+    #[ignore = "the body of a test that needs a process of its own"]
+    fn alone_with_one_that_is_dropped() {
+        let by_user = Mutex::default();
+        let dropped = Arc::new(Dropped { by_user });
+        let holder: Weak<Dropped> = Arc::downgrade(&dropped);
+        show(holder);
+        let account = Account::default();
+        account.take(1);
+        relieve(0, None);
+        assert_eq!(
+            LET_GO.swap(0, Ordering::Relaxed),
+            2,
+            "the user has it still"
+        );
+        *dropped.by_user.lock().unwrap() = Some(Arc::clone(&dropped));
+        drop(dropped);
+        account.take(PART);
+        relieve(0, None);
+        assert_eq!(LET_GO.load(Ordering::Relaxed), 1, "nobody else has it");
+    }
 }

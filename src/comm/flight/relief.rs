@@ -1,11 +1,13 @@
 //! Memory of slots is given back where the process has more than its bound
 //! ([`crate::transport::slots`]).
 
+use crate::base::own_thread;
 use crate::comm::owned::Exec;
 use crate::comm::state::Inner;
 use crate::transport::slots::{self, Holder};
 use crate::wire::ports::Ports;
 use std::sync::{Arc, Weak};
+use std::thread::Builder;
 
 impl Holder for Inner {
     fn while_idle(&self, see: &mut dyn FnMut(&mut Ports)) {
@@ -20,6 +22,15 @@ impl Holder for Inner {
         {
             see(exec.engine.ports());
         }
+    }
+
+    fn let_go(self: Arc<Self>) {
+        let Some(last) = Arc::into_inner(self) else {
+            return;
+        };
+        // Where there is no thread for it, its end comes here after all.
+        let builder = Builder::new().name("kolo end".into());
+        let _ = own_thread::start(builder, move || drop(last));
     }
 }
 
@@ -44,9 +55,47 @@ impl Inner {
 mod tests {
     use super::*;
     use crate::comm::{CommConfig, Communicator, RedOp};
-    use std::sync::Mutex;
     use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Mutex, mpsc};
+    use std::thread::{self, ThreadId};
     use std::time::Duration;
+
+    /// Says on which thread it ends.
+    struct EndsOn(mpsc::Sender<ThreadId>);
+
+    impl Drop for EndsOn {
+        fn drop(&mut self) {
+            let _ = self.0.send(thread::current().id());
+        }
+    }
+
+    #[test]
+    fn a_communicator_that_was_looked_at_does_not_end_in_the_call_of_another() {
+        let (tell, told) = mpsc::channel();
+        for is_last in [false, true] {
+            let mut comms = Communicator::init_all(1, &CommConfig::default()).unwrap();
+            let comm = comms.remove(0);
+            let ends = EndsOn(tell.clone());
+            let sum = move |_: &[i64], _: &mut [i64]| {
+                let _ = &ends;
+            };
+            comm.user_op(true, sum).unwrap();
+            let looked_at = Arc::clone(&comm.inner);
+            let kept = (!is_last).then_some(comm);
+            looked_at.let_go();
+            match kept {
+                Some(comm) => {
+                    assert!(told.try_recv().is_err(), "its user still has it");
+                    drop(comm);
+                    assert_eq!(told.recv().unwrap(), thread::current().id());
+                }
+                None => {
+                    let ended = told.recv_timeout(Duration::from_secs(60)).unwrap();
+                    assert_ne!(ended, thread::current().id());
+                }
+            }
+        }
+    }
 
     /// The other communicator gives back when the operation calls: that is no mistake of the
     /// program.
