@@ -36,11 +36,16 @@ impl Inner {
         number: Option<u64>,
         route: Route,
     ) -> Result<()> {
-        self.refuse_own(checked)?;
+        let is_message = checked.call.collective.is_point_to_point();
+        if is_message {
+            self.refuse_own(checked)?;
+        }
         self.relieve(exec);
-        let at_once = match self.message_at_once(exec, checked) {
-            None => self.rooted_at_once(exec, checked, number, route),
-            message => message,
+        let at_once = match route {
+            _ if is_message => self.message_at_once(exec, checked),
+            // First, as these are the shortest.
+            Route::Messages(choice) => return self.small_messages(exec, checked, number, choice),
+            route => self.rooted_at_once(exec, checked, number, route),
         };
         if let Some(ended) = at_once {
             self.let_readers_run(exec, checked.bytes);

@@ -45,9 +45,14 @@ impl Inner {
     #[inline]
     pub(in crate::comm) fn relieve(&self, exec: &mut Exec) {
         if slots::is_short() {
-            let of_rank = self.settings.slot_memory() as usize;
-            slots::relieve(of_rank, Some(exec.engine.ports()));
+            self.relieve_now(exec);
         }
+    }
+
+    #[cold]
+    fn relieve_now(&self, exec: &mut Exec) {
+        let of_rank = self.settings.slot_memory() as usize;
+        slots::relieve(of_rank, Some(exec.engine.ports()));
     }
 }
 
