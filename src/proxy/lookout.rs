@@ -23,7 +23,6 @@ pub(super) use message::fuzz;
 pub use post::Post;
 
 use crate::base::clock::{self, Moment};
-use crate::base::turns;
 use crate::base::{Error, Rank, Result};
 use crate::proxy::attended::Attended;
 use crate::proxy::death;
@@ -38,9 +37,6 @@ use neighbour::{Heard, Neighbour, Newcomers};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
-
-/// Between two looks whether the other ranks of a node have ended too.
-const END_PAUSE: Duration = Duration::from_millis(1);
 
 /// What a lookout is made with.
 pub struct Crew {
@@ -183,19 +179,31 @@ impl Lookout {
         self.dismiss();
     }
 
-    /// The process of the rank exits with status 0, and nothing of the rank is in flight. Others of
-    /// its node mostly end at the same time, and their ends are told too where they come soon.
-    pub fn end(&self, limit: Duration) {
-        let state = || lock_at_exit(&self.state).filter(|state| !state.left && !state.stays);
+    /// The process of the rank exits with status 0, and nothing of the rank is in flight: one look
+    /// whether the other nodes know it. Others of its node mostly end at the same time, and their
+    /// ends are told too where they come before the last look.
+    pub fn end(&self, is_last: bool) -> bool {
+        let state = lock_at_exit(&self.state).filter(|state| !state.left && !state.stays);
+        let Some(mut state) = state else { return true };
         let is_over = |rank: &Rank| self.has_left(rank.0) || self.has_ended(rank.0);
-        let start = clock::now();
-        while state().is_some() && !self.crew.mates.iter().all(is_over) && !start.past(limit) {
-            turns::sleep(END_PAUSE);
+        if !is_last && !self.crew.mates.iter().all(is_over) {
+            return false;
         }
-        if let Some(mut state) = state() {
-            self.last_news(&mut state);
-            self.part(state, limit);
+        self.begin_parting(&mut state);
+        state.have_parted(self.crew.nonce)
+    }
+
+    /// Says goodbye, once; whoever looks after it goes on.
+    fn begin_parting(&self, state: &mut State) {
+        if state.parting.is_some() {
+            return;
         }
+        self.last_news(state);
+        let bye = self.bye();
+        for neighbour in &mut state.neighbours {
+            neighbour.queue(bye.clone());
+        }
+        state.parting = Some(clock::now());
     }
 
     /// What the others must know before a goodbye: why the communicator has stopped, and who of
@@ -366,13 +374,8 @@ impl Staying for Lookout {
 
     fn relieved(&self) {
         let mut state = self.lock();
-        if !state.left && state.parting.is_none() {
-            self.last_news(&mut state);
-            let bye = self.bye();
-            for neighbour in &mut state.neighbours {
-                neighbour.queue(bye.clone());
-            }
-            state.parting = Some(clock::now());
+        if !state.left {
+            self.begin_parting(&mut state);
         }
         drop(state);
         self.tend();

@@ -34,7 +34,6 @@ pub(in crate::comm) use folding::Supported;
 use said::Said;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The name of the network that is the program's MPI.
 const MPI: &str = "mpi";
@@ -137,14 +136,13 @@ impl Network {
         proxied.is_some_and(|proxied| proxied.has_open())
     }
 
-    /// The process exits, and nothing of this rank is in flight: what it has handed over arrives,
-    /// within this limit, and other nodes hear of the end. Nothing is closed: functions behind this
-    /// one may still make calls.
-    pub fn end(&self, limit: Duration) {
-        self.links.drain(limit);
-        if let Some(lookout) = &self.lookout {
-            lookout.end(limit);
-        }
+    /// The process exits, and nothing of this rank is in flight: one look whether what it has
+    /// handed over has arrived, and whether other nodes have heard of the end. Nothing is closed:
+    /// functions behind this one may still make calls.
+    pub fn end(&self, is_last: bool) -> bool {
+        let has_arrived = self.links.has_arrived(is_last);
+        let tells = || self.lookout.as_ref().is_none_or(|it| it.end(is_last));
+        (has_arrived || is_last) && tells()
     }
 
     /// The rank is about to leave, and its `watch` to end.

@@ -17,8 +17,9 @@ pub(in crate::comm) trait Hears: Send + Sync {
     /// There are no processes of these ranks any more, which have ended.
     fn have_vanished(&self, ranks: &[Rank]);
 
-    /// This process exits with status 0.
-    fn ends(&self, step: EndStep);
+    /// This process exits with status 0: goes on with a step, and says whether it is done. See
+    /// [`OnEnd`].
+    fn ends(&self, step: EndStep, is_last: bool) -> bool;
 
     /// It cannot go on, for this reason.
     fn hears(&self, error: &Error);
@@ -87,11 +88,11 @@ impl Deaths {
     /// Function that the exit of this process with status 0 calls.
     pub fn at_end(self: &Arc<Self>) -> OnEnd {
         let deaths = Arc::clone(self);
-        Arc::new(move |step| deaths.end(step))
+        Arc::new(move |step, is_last| deaths.end(step, is_last))
     }
 
     /// This process exits: the ranks here of this communicator and of its children may leave so.
-    fn end(&self, step: EndStep) {
+    fn end(&self, step: EndStep, is_last: bool) -> bool {
         // Whoever has it may have been stopped for good.
         let known = (0..EXIT_TRIES).find_map(|_| match self.0.try_lock() {
             Ok(known) => Some(known),
@@ -100,15 +101,15 @@ impl Deaths {
                 None
             }
         });
-        let Some(known) = known else { return };
+        let Some(known) = known else { return true };
         let inner = known.inner.as_ref().and_then(Weak::upgrade);
         let children = known.children.clone();
         drop(known);
-        if let Some(inner) = inner {
-            inner.ends(step);
+        let mut is_done = inner.is_none_or(|inner| inner.ends(step, is_last));
+        for child in children.iter().filter_map(|(child, _)| child.upgrade()) {
+            is_done &= child.end(step, is_last);
         }
-        let children = children.iter().filter_map(|(child, _)| child.upgrade());
-        children.for_each(|child| child.end(step));
+        is_done
     }
 
     fn hear(&self, ranks: &[Rank], what: &'static str, description: &str) {

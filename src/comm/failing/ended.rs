@@ -14,27 +14,30 @@
 
 use super::fault;
 use super::stood::Stood;
-use crate::base::clock;
-use crate::base::turns;
 use crate::base::{Error, Rank, Result};
 use crate::comm::calling::call::Call;
 use crate::comm::owned::Exec;
 use crate::comm::state::Inner;
 use crate::exec::CommDevice;
-use crate::proxy::net::Links;
 use crate::proxy::progress::Pass;
 use crate::proxy::service::{Alarm, EndStep};
 use std::time::Duration;
 
 /// For how long what an ended rank did before its end may still come.
 const GRACE: Duration = Duration::from_millis(200);
-/// Passes over the network between two looks at the kernels.
+/// Passes over the network between two looks at the kernels, and in one look of an exit.
 const PASSES: u32 = 256;
-/// How long an exit waits for what is on its way to other nodes.
-const PARTING: Duration = Duration::from_secs(1);
 /// How often an exit tries to get hold of what a driver may have.
 const TRIES: u32 = 1000;
-const PAUSE: Duration = Duration::from_micros(100);
+
+/// Whether anything of a rank is in flight, at a look of its exit.
+enum LeftToDo {
+    Nothing,
+    /// Only what the network has yet to take.
+    OnItsWay,
+    /// A call, or what others send through it.
+    Inside,
+}
 
 /// That an ended rank is waited for.
 fn needed(inner: &Inner, call: &str, peer: usize) -> Error {
@@ -48,27 +51,29 @@ fn needed(inner: &Inner, call: &str, peer: usize) -> Error {
 
 impl Inner {
     /// The process of this rank exits with status 0: the rank leaves so, if nothing is in flight.
-    pub(super) fn end(&self, step: EndStep) {
+    /// Goes on with a step, and says whether it is done.
+    pub(super) fn end(&self, step: EndStep, is_last: bool) -> bool {
         let board = self.node.board(self.rank as usize);
         if board.has_left() || self.is_stopped() {
-            return;
+            return true;
         }
-        match step {
-            EndStep::Note if !board.has_ended() && self.is_idle() => {
-                board.end();
-                self.node.wake_others();
-            }
-            EndStep::Tell if board.has_ended() => {
-                if let Some(network) = &self.network {
-                    network.end(PARTING);
+        match (step, board.has_ended()) {
+            (EndStep::Note, false) => match self.left_to_do() {
+                LeftToDo::Nothing => {
+                    board.end();
+                    self.node.wake_others();
+                    true
                 }
-            }
-            _ => {}
+                LeftToDo::OnItsWay => false,
+                LeftToDo::Inside => true,
+            },
+            (EndStep::Tell, true) => self.network.as_ref().is_none_or(|it| it.end(is_last)),
+            _ => true,
         }
     }
 
-    /// Whether nothing of this rank is in flight, nor of others through it.
-    fn is_idle(&self) -> bool {
+    /// One look at what is in flight.
+    fn left_to_do(&self) -> LeftToDo {
         // Else a call is inside, of which nobody knows how far it is, perhaps of this very thread.
         let exec = (0..TRIES).find_map(|_| {
             let exec = self.exec.driver();
@@ -77,27 +82,25 @@ impl Inner {
             }
             exec
         });
-        let Some(mut exec) = exec else { return false };
+        let Some(mut exec) = exec else {
+            return LeftToDo::Inside;
+        };
         let device = exec.device.as_deref_mut();
         let is_quiet = device.is_none_or(|on| matches!(on.engine.is_quiet(), Ok(true)));
         if !exec.queue.is_empty() || !is_quiet {
-            return false;
+            return LeftToDo::Inside;
         }
         let Some(network) = &self.network else {
-            return true;
+            return LeftToDo::Nothing;
         };
-        let start = clock::now();
-        while self.links().is_some_and(Links::is_busy) {
-            if network.links.pass() == Pass::Moved {
-                continue;
-            }
-            if start.past(PARTING) {
-                return false;
-            }
-            turns::sleep(PAUSE);
+        let moves = |_: &u32| network.links.is_busy() && network.links.pass() == Pass::Moved;
+        (0..PASSES).take_while(moves).for_each(drop);
+        match () {
+            () if network.links.is_busy() => LeftToDo::OnItsWay,
+            // Others count on this process for what they send.
+            () if network.sends_for_others() => LeftToDo::Inside,
+            () => LeftToDo::Nothing,
         }
-        // Others count on this process for what they send.
-        !network.sends_for_others()
     }
 
     /// There are no processes of these ranks any more, which have ended.

@@ -46,8 +46,8 @@ impl Hears for Inner {
         Inner::have_vanished(self, ranks);
     }
 
-    fn ends(&self, step: EndStep) {
-        self.end(step);
+    fn ends(&self, step: EndStep, is_last: bool) -> bool {
+        self.end(step, is_last)
     }
 
     fn hears(&self, error: &Error) {

@@ -200,6 +200,8 @@ pub struct Through {
     by_channel: Vec<Option<Rank>>,
     /// What could not be said to them yet.
     backlog: Mutex<VecDeque<Op>>,
+    /// Those who still send, of all, once the process exits.
+    sending: Mutex<Option<Vec<Elsewhere>>>,
 }
 
 impl Through {
@@ -209,6 +211,7 @@ impl Through {
             caller: Some(caller),
             by_channel,
             backlog: Mutex::default(),
+            sending: Mutex::default(),
         }
     }
 
@@ -248,6 +251,15 @@ impl Through {
     pub(super) fn forget(&self) {
         let mut backlog = self.backlog.lock().unwrap_or_else(PoisonError::into_inner);
         backlog.clear();
+    }
+
+    /// One look of an exit, which tells all proxy ranks that nothing more is to be sent, whether
+    /// all of that has arrived.
+    pub(super) fn has_ended(&self, is_last: bool) -> bool {
+        let mut sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        let sending = sending.get_or_insert_with(|| self.close());
+        sending.retain_mut(|elsewhere| !elsewhere.has_ended(is_last));
+        sending.is_empty()
     }
 
     /// Tells all proxy ranks that nothing more is to be sent.

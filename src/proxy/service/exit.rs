@@ -3,7 +3,7 @@
 
 use super::super::patience::{BYE_LIMIT, END_LATE, lock_at_exit};
 use super::super::stopped::{STOPPED_LIMIT, Stopped};
-use super::{EndStep, SERVICE, Service, Staying, Watch};
+use super::{EndStep, OnEnd, SERVICE, Service, Staying, Watch};
 use crate::base::turns;
 use crate::base::{Rank, caught, clock};
 use crate::transport::segment::Nonce;
@@ -20,6 +20,11 @@ unsafe extern "C" {
     ) -> libc::c_int;
 }
 
+/// How long the exit of a process waits at most until nothing is in flight, whatever the number of
+/// its communicators.
+const NOTE_LIMIT: Duration = Duration::from_millis(750);
+/// How long it waits in all, also until other nodes have what was sent and know of the end.
+const END_LIMIT: Duration = Duration::from_secs(1);
 const PART_PAUSE: Duration = Duration::from_micros(100);
 /// Between two looks whether the process may exit.
 const EXIT_PAUSE: Duration = Duration::from_millis(1);
@@ -65,6 +70,21 @@ extern "C" fn on_exit(status: libc::c_int, _: *mut libc::c_void) {
             let left = start.left(BYE_LIMIT);
             last.keeper.exit(&last.behind, &text, left);
         }
+    }
+}
+
+/// Takes a step of the end for all communicators side by side, until `is_over`: one that cannot
+/// take it does not keep the others from theirs, nor does the exit wait for each anew.
+fn go_through(step: EndStep, ending: &[OnEnd], is_over: impl Fn() -> bool) {
+    let mut left: Vec<&OnEnd> = ending.iter().collect();
+    loop {
+        let is_last = is_over();
+        // Without it the end is a death to the others, as ends for a failure are.
+        left.retain(|on_end| !caught(|| on_end(step, is_last)).unwrap_or(true));
+        if left.is_empty() || is_last {
+            return;
+        }
+        turns::sleep(PART_PAUSE);
     }
 }
 
@@ -119,11 +139,9 @@ impl Service {
     fn end(&self) {
         let ending = lock_at_exit(&self.state).map(|state| state.ending());
         let ending = ending.unwrap_or_default();
-        for step in [EndStep::Note, EndStep::Tell] {
-            for on_end in &ending {
-                // Without it the end is a death to the others, as ends for a failure are.
-                let _ = caught(|| on_end(step));
-            }
+        let start = clock::now();
+        for (step, limit) in [(EndStep::Note, NOTE_LIMIT), (EndStep::Tell, END_LIMIT)] {
+            go_through(step, &ending, || start.past(limit));
         }
     }
 
@@ -154,5 +172,49 @@ impl Service {
             }
             turns::sleep(EXIT_PAUSE);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// The bound is one for all: none is waited for alone.
+    #[test]
+    fn communicators_end_side_by_side() {
+        let calls: Arc<Mutex<Vec<(usize, bool)>>> = Arc::default();
+        // How many looks each one takes; two never get there, and one panics.
+        let ending =
+            [0, u32::MAX, 3, 1, u32::MAX].map(|needs| (needs, Arc::new(AtomicU32::new(0))));
+        let on_end = |(at, (needs, looks)): (usize, (u32, Arc<AtomicU32>))| -> OnEnd {
+            let calls = Arc::clone(&calls);
+            Arc::new(move |step, is_last| {
+                assert_eq!(step, EndStep::Tell);
+                calls.lock().unwrap().push((at, is_last));
+                assert_ne!(at, 3, "a fault");
+                looks.fetch_add(1, Ordering::Relaxed) >= needs
+            })
+        };
+        let ending: Vec<OnEnd> = ending.into_iter().enumerate().map(on_end).collect();
+        let rounds = AtomicU32::new(0);
+        go_through(EndStep::Tell, &ending, || {
+            rounds.fetch_add(1, Ordering::Relaxed) >= 5
+        });
+        let calls = std::mem::take(&mut *calls.lock().unwrap());
+        let expected = [
+            &[0, 1, 2, 3, 4][..],
+            &[1, 2, 4],
+            &[1, 2, 4],
+            &[1, 2, 4],
+            &[1, 4],
+            &[1, 4],
+        ];
+        let all = expected.iter().zip(0..);
+        let expected: Vec<_> = all
+            .flat_map(|(them, round)| them.iter().map(move |&at| (at, round == 5)))
+            .collect();
+        assert_eq!(calls, expected);
     }
 }

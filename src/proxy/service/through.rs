@@ -94,21 +94,19 @@ impl Elsewhere {
         self.wait_within(STOPPED_LIMIT);
     }
 
-    /// The process exits: waits until all has arrived, or for so long.
-    pub fn wait_at_most(self, limit: Duration) {
+    /// The process exits: whether all has arrived. After the last look nobody asks any more.
+    pub fn has_ended(&mut self, is_last: bool) -> bool {
         let Some(operation) = self.operation else {
-            return;
+            return true;
         };
-        let (service, start) = (self.caller.service, clock::now());
-        let mut state = service.lock();
-        while state.answer(operation).is_none() {
-            let left = start.left(limit);
-            if left.is_zero() {
-                return state.forget(operation);
-            }
-            let waited = service.answers.wait_timeout(state, left.min(clock::LOOK));
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let mut state = self.caller.service.lock();
+        if state.answer(operation).is_some() {
+            self.operation = None;
+        } else if is_last {
+            state.forget(operation);
+            self.operation = None;
         }
+        self.operation.is_none()
     }
 
     /// `limit`: how long the other process may be stopped.

@@ -23,8 +23,9 @@ pub enum Alarm {
 pub type OnAlarm = Arc<dyn Fn(Alarm) + Send + Sync>;
 
 /// Called when this process exits with status 0, on the thread that does: first all to note the
-/// end, and then all to tell it. It may wait for a bounded time.
-pub type OnEnd = Arc<dyn Fn(EndStep) + Send + Sync>;
+/// end, and then all to tell it. Each goes on with a step, without waiting, and says whether it is
+/// done; it is called again until then, or with true for the last time.
+pub type OnEnd = Arc<dyn Fn(EndStep, bool) -> bool + Send + Sync>;
 
 /// Work that is to be done at an exit with status 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
