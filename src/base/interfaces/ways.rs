@@ -89,6 +89,19 @@ impl FaceTable {
         self
     }
 
+    /// Whether both have the same interfaces, with the same addresses.
+    pub fn is_alike(&self, other: &FaceTable) -> bool {
+        let all = |table: &FaceTable| -> BTreeSet<(String, IpAddr)> {
+            let of_card = |card: &FaceCard| {
+                let name = card.name.clone();
+                let places = card.places.clone().into_iter();
+                places.map(move |place| (name.clone(), place.ip))
+            };
+            table.cards.iter().flat_map(of_card).collect()
+        };
+        all(self) == all(other)
+    }
+
     /// Whether an address that both have may be meant all the same.
     pub fn may_share(&self, other: &FaceTable) -> bool {
         self.machine == other.machine && self.machine != 0 || self.is_named && other.is_named

@@ -128,6 +128,25 @@ def an_exclusion_adds_to_the_usual_ones(cluster):
     runs(exchange(cluster, program, 2, {"KOLO_SOCKET_IFNAME": "^eth1"}), "^eth1")
 
 
+@case(nodes=2, rails=2, limit=100)
+def ranks_of_a_node_may_name_different_interfaces(cluster):
+    """Where both lead to the others the job runs; where one does not, its start says whose."""
+    program = cluster.compile("exchange.c")
+    own = "KOLO_SOCKET_IFNAME==eth$((KOLO_RANK % 2)) exec \"$@\""
+    words = ["sh", "-c", own, "sh", program, "all_reduce", "2", "8", str(1 << 20)]
+
+    def results(port):
+        started = cluster.start_ranks([2, 2], words, TWO, port)
+        return [one.wait(LIMIT) for one in started]
+
+    runs(results(4801), "two rails, both good")
+    plant(cluster, "node2", ["a rail that hears nothing"])
+    said = "".join(result.failed().err for result in results(4802))
+    for words in ("no network joins", "rank 3 on node2 has eth1 10.77.1.2",
+                  "rank 2, which is on node2 too, has eth0 10.77.0.2", "KOLO_SOCKET_IFNAME"):
+        assert words in said, said
+
+
 @case(nodes=3, rails=2, limit=90)
 def what_a_node_lacks_is_said_at_the_start(cluster):
     """Ranks that meet by MPI over the first rail, which kolo may not use."""

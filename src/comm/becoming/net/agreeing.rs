@@ -4,7 +4,9 @@
 //! about a wrong one half a minute after the first call that takes it. Idea: the ranks tell each
 //! other the tables of their nodes ([`ways`]), and the lowest rank of each node tries the ways to
 //! others. All tell what failed, and compute from all of it what each uses, or who lacks what.
-//! Where the ways of a pair have all failed, those of its next tier are tried in another round.
+//! Ranks of one node may have been given different interfaces: then the lowest rank of each kind
+//! tries. Where the ways of a pair have all failed, those of its next tier are tried in another
+//! round.
 //!
 //! Many nodes try some others each, so that the cost of a start stays small; a way that nobody has
 //! tried and that does not work is left when the first connection finds out (`connect` of sockets).
@@ -79,7 +81,8 @@ struct Agreeing<'a> {
     party: &'a Party<'a>,
     /// Of all ranks.
     tables: Vec<FaceTable>,
-    /// The lowest rank of each node.
+    nodes: Vec<Vec<Rank>>,
+    /// Those that try: see [`heads`].
     heads: Vec<Rank>,
     barred: Barred,
     /// Trials of this rank.
@@ -99,21 +102,29 @@ impl Party<'_> {
         let options = SocketOptions::from(self.settings);
         let mut table = interfaces::table(options.family, options.ifname.as_deref());
         // Only ranks that are tried need ports.
-        let is_head = self.mates().first() == Some(&me);
-        let targets = match &mut table {
-            Ok(table) if is_head => Some(Targets::open(table)),
+        let is_lowest = self.mates().first() == Some(&me);
+        let mut targets = match &mut table {
+            Ok(table) if is_lowest => Some(Targets::open(table)),
             _ => None,
         };
-        let shown = ShownFaces(match &table {
-            Ok(table) => Ok(table.clone()),
-            Err(error) => Err(Reported::of(error)),
-        });
-        let all = self.bootstrap.all_gather(&record::encode(&shown));
-        let table = table?;
+        let mut tables = self.shown(&table);
+        let mut table = table?;
+        let nodes = topo::nodes(self.places).ranks;
+        let heads = heads(&nodes, tables.as_deref().unwrap_or_default());
+        let is_head = heads.contains(&me);
+        if heads.len() > nodes.len() && tables.is_ok() {
+            if is_head && !is_lowest {
+                targets = Some(Targets::open(&mut table));
+            }
+            let opened = Ok(table);
+            tables = self.shown(&opened);
+            table = opened?;
+        }
         let mut agreeing = Agreeing {
             party: self,
-            tables: self.tables(&all?)?,
-            heads: self.heads(),
+            tables: tables?,
+            nodes,
+            heads,
             barred: Barred::new(),
             tried: BTreeSet::new(),
             faults: Vec::new(),
@@ -134,10 +145,13 @@ impl Party<'_> {
         })
     }
 
-    /// The lowest rank of each node.
-    fn heads(&self) -> Vec<Rank> {
-        let nodes = topo::nodes(self.places).ranks;
-        nodes.iter().map(|ranks| ranks[0]).collect()
+    /// Tells the others its table, or why it has none, and hears theirs.
+    fn shown(&self, mine: &Result<FaceTable>) -> Result<Vec<FaceTable>> {
+        let shown = ShownFaces(match mine {
+            Ok(table) => Ok(table.clone()),
+            Err(error) => Err(Reported::of(error)),
+        });
+        self.tables(&self.bootstrap.all_gather(&record::encode(&shown))?)
     }
 
     /// The tables of all ranks.
@@ -156,6 +170,24 @@ impl Party<'_> {
         let place = format!(" on {}", self.places[rank.index()].host);
         problem.by(rank, &place).told_elsewhere(true)
     }
+}
+
+/// Those that try ways for their node: the lowest rank of each kind of table that its ranks have,
+/// mostly one. In the order of the nodes.
+fn heads(nodes: &[Vec<Rank>], tables: &[FaceTable]) -> Vec<Rank> {
+    let is_new = |ranks: &[Rank], at: usize| {
+        let table = |rank: Rank| tables.get(rank.index());
+        let like = |before: &Rank| match (table(*before), table(ranks[at])) {
+            (Some(one), Some(other)) => one.is_alike(other),
+            _ => true,
+        };
+        !ranks[..at].iter().any(like)
+    };
+    let of_node = |ranks: &Vec<Rank>| -> Vec<Rank> {
+        let places = (0..ranks.len()).filter(|&at| is_new(ranks, at));
+        places.map(|at| ranks[at]).collect()
+    };
+    nodes.iter().flat_map(of_node).collect()
 }
 
 impl Agreeing<'_> {
@@ -201,10 +233,12 @@ impl Agreeing<'_> {
     /// Tries the best ways to the nodes that this one tries; those that failed.
     fn try_ways(&mut self) -> Vec<Failure> {
         let me = self.me();
-        let node = self.heads.iter().position(|&rank| rank == me);
-        let partners = ways::partners(node.unwrap_or(0), self.heads.len(), ALL_PAIRS);
+        let own = self.heads.iter().position(|&rank| rank == me);
+        let partners = ways::partners(own.unwrap_or(0), self.heads.len(), ALL_PAIRS);
+        let mates = self.party.mates();
+        let is_afar = |partner: &usize| !mates.contains(&self.heads[*partner]);
         let mut questions: Vec<(FaceAddress, FaceAddress)> = Vec::new();
-        for partner in partners {
+        for partner in partners.into_iter().filter(is_afar) {
             let there = &self.tables[self.heads[partner].index()];
             let all = ways::ways(&self.tables[me.index()], there, &self.barred);
             // At a place without a port nobody can be tried.
@@ -242,7 +276,7 @@ impl Agreeing<'_> {
         let mine = &self.tables[me.index()];
         ways::used(mine, &tables, &self.barred).map_err(|at| {
             let (rank, other) = others[at];
-            let (here, there) = (self.host(me), self.host(rank));
+            let (here, there) = (self.place(me), self.place(rank));
             let told = (ways::told(mine, other), ways::told(other, mine));
             let mut what = format!(
                 "no network joins {here} and {there}: {here} has {}; {there} has {}",
@@ -259,8 +293,46 @@ impl Agreeing<'_> {
             let remedy = "give both an address in one subnet (`ip address` on each), let firewalls \
                           pass TCP between the nodes, and do not exclude that interface by \
                           KOLO_SOCKET_IFNAME; `kolo doctor` tries all of it";
+            let differ: Vec<String> = [me, rank]
+                .map(|it| self.differ(it))
+                .into_iter()
+                .flatten()
+                .collect();
+            if differ.is_empty() {
+                return Error::usage(what, remedy).with_peer(rank);
+            }
+            what += &format!("; {}", differ.join("; "));
+            let remedy = "let all ranks of a node use the same interfaces: KOLO_SOCKET_IFNAME (or \
+                          NCCL_SOCKET_IFNAME, or `socket_ifname` of a file) must not differ there";
             Error::usage(what, remedy).with_peer(rank)
         })
+    }
+
+    fn mates_of(&self, rank: Rank) -> &[Rank] {
+        let node = self.nodes.iter().find(|ranks| ranks.contains(&rank));
+        node.map_or(&[], Vec::as_slice)
+    }
+
+    /// The node of a rank in words, and the rank where others of its node have other interfaces.
+    fn place(&self, rank: Rank) -> String {
+        match self.differ(rank) {
+            None => self.host(rank).to_string(),
+            Some(_) => format!("rank {rank} on {}", self.host(rank)),
+        }
+    }
+
+    /// That another rank of this one's node has other interfaces, if one has.
+    fn differ(&self, rank: Rank) -> Option<String> {
+        let table = |rank: Rank| &self.tables[rank.index()];
+        let mates = self.mates_of(rank).iter();
+        let other = mates
+            .copied()
+            .find(|&mate| !table(mate).is_alike(table(rank)))?;
+        Some(format!(
+            "rank {other}, which is on {} too, has {}",
+            self.host(rank),
+            ways::told(table(other), table(rank))
+        ))
     }
 
     /// Rank 0 says once what the job does without.
@@ -337,5 +409,54 @@ impl Agreeing<'_> {
             }
         }
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    fn table(name: &str, last: u8, port: u16) -> FaceTable {
+        let place = FaceAddress {
+            ip: Ipv4Addr::new(10, 77, 0, last).into(),
+            prefix: 24,
+            scope: 0,
+            port,
+        };
+        let card = FaceCard {
+            name: name.into(),
+            class: FaceClass::Usual,
+            places: vec![place],
+        };
+        FaceTable {
+            cards: vec![card],
+            ..FaceTable::default()
+        }
+    }
+
+    #[test]
+    fn one_rank_of_each_kind_of_interfaces_tries() {
+        let nodes = [vec![0, 2, 4], vec![1, 3, 5, 6]];
+        let nodes = nodes.map(|ranks| ranks.into_iter().map(Rank).collect::<Vec<Rank>>());
+        // A port is no difference; an address or a name is one.
+        let mut tables: Vec<FaceTable> = (0..7)
+            .map(|rank| {
+                table(
+                    "eth0",
+                    u8::from(nodes[1].contains(&Rank(rank))),
+                    rank as u16,
+                )
+            })
+            .collect();
+        let found = |tables: &[FaceTable]| -> Vec<u32> {
+            heads(&nodes, tables).iter().map(|rank| rank.0).collect()
+        };
+        assert_eq!(found(&tables), [0, 1]);
+        tables[4] = table("eth0", 9, 0);
+        tables[3] = table("eth1", 1, 0);
+        tables[5] = table("eth1", 1, 0);
+        assert_eq!(found(&tables), [0, 4, 1, 3]);
+        assert_eq!(found(&[]), [0, 1]);
     }
 }
