@@ -264,16 +264,12 @@ impl Birth {
             super::turns::sleep(limit.unwrap_or(LOOK));
             return;
         };
-        let mut entry = libc::pollfd {
+        let entry = libc::pollfd {
             fd: bell,
             events: libc::POLLIN,
             revents: 0,
         };
-        let limit = limit.map_or(-1, |limit| {
-            i32::try_from(limit.as_micros().div_ceil(1000)).unwrap_or(i32::MAX)
-        });
-        // SAFETY: one live entry.
-        unsafe { libc::poll(&raw mut entry, 1, limit) };
+        super::turns::poll(&mut [entry], limit);
     }
 
     /// Names the call and the phase in which a start has failed. An error that names the call alone

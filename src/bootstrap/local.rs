@@ -8,7 +8,7 @@ use super::Bootstrap;
 use super::frame::check_length;
 use super::settings::{NetSettings, Warn};
 use crate::base::clock::now;
-use crate::base::{Error, Rank, Result};
+use crate::base::{Error, Rank, Result, turns};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -123,22 +123,12 @@ impl ThreadsBootstrap {
                 state = self.lock();
                 continue;
             }
-            state = self.sleep(state, (!warned).then_some(self.shared.warn_after));
-        }
-    }
-
-    fn sleep<'a>(
-        &self,
-        state: MutexGuard<'a, State>,
-        limit: Option<Duration>,
-    ) -> MutexGuard<'a, State> {
-        let changed = &self.shared.changed;
-        match limit {
-            Some(limit) => {
-                let result = changed.wait_timeout(state, limit);
-                result.unwrap_or_else(PoisonError::into_inner).0
-            }
-            None => changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            let limit = match warned {
+                true => Duration::MAX,
+                false => start.left(self.shared.warn_after),
+            };
+            let place = (&self.shared.state, &self.shared.changed);
+            state = turns::wait_while(place, state, limit, |state| state.waits(round));
         }
     }
 }
@@ -183,6 +173,11 @@ impl State {
             )),
             _ => None,
         }
+    }
+
+    /// Whether whoever waits for the end of a round has to go on waiting.
+    fn waits(&self, round: u64) -> bool {
+        self.round == round && self.broken.is_none() && self.gone_without_deposit().is_none()
     }
 
     fn gone_without_deposit(&self) -> Option<Rank> {

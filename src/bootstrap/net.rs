@@ -138,15 +138,7 @@ pub fn poll(set: &mut [libc::pollfd], limit: Option<Duration>) -> io::Result<()>
     let rest = turns::rest();
     let until_turn = (rest < Duration::MAX).then_some(rest);
     let limit = sooner(limit.map(|limit| limit.min(LOOK)), until_turn);
-    let milliseconds = match limit {
-        // Rounded up, or the last part of a millisecond would be spent spinning.
-        Some(limit) => i32::try_from(limit.as_micros().div_ceil(1000)).unwrap_or(i32::MAX),
-        None => -1,
-    };
-    let count = set.len() as libc::nfds_t;
-    // SAFETY: the pointer and the count describe one exclusive slice of pollfd.
-    let result = unsafe { libc::poll(set.as_mut_ptr(), count, milliseconds) };
-    if result >= 0 {
+    if turns::poll(set, limit) >= 0 {
         return Ok(());
     }
     let error = io::Error::last_os_error();

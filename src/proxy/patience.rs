@@ -85,7 +85,7 @@ impl<'a> Late<'a> {
             Some(birth) if birth.bell().is_some() => birth::LOOK,
             _ => LATE,
         };
-        let most = most.min(turns::rest_in_milliseconds());
+        let most = most.min(turns::some_rest());
         self.until.limit.map_or(most, |limit| left(limit).min(most))
     }
 

@@ -254,8 +254,8 @@ impl Service {
         // Only now: there will be one more turn that ends.
         self.wake();
         while state.turns == turn {
-            let waited = self.answers.wait_timeout(state, LATE);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let place = (&self.state, &self.answers);
+            state = turns::wait_while(place, state, LATE, |state| state.turns == turn);
         }
     }
 

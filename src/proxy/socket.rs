@@ -5,6 +5,7 @@
 //! close-on-exec. Nobody gets SIGPIPE.
 
 use super::frame::{FRAME_BYTES, Frame};
+use crate::base::turns;
 use crate::transport::fork::Fd;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -265,14 +266,12 @@ fn take_descriptors(message: &libc::msghdr) -> io::Result<Vec<Fd>> {
 
 /// Waits until `fd` can be read or has ended, at most for `limit`; false when time ran out.
 pub(super) fn wait_readable(fd: &Fd, limit: std::time::Duration) -> io::Result<bool> {
-    let mut entry = libc::pollfd {
+    let entry = libc::pollfd {
         fd: fd.as_raw_fd(),
         events: libc::POLLIN,
         revents: 0,
     };
-    let limit = libc::c_int::try_from(limit.as_millis()).unwrap_or(libc::c_int::MAX);
-    // SAFETY: one live entry.
-    match unsafe { libc::poll(&raw mut entry, 1, limit) } {
+    match turns::poll(&mut [entry], Some(limit)) {
         0 => Ok(false),
         1.. => Ok(true),
         _ => {

@@ -1,6 +1,6 @@
 #!/bin/sh
 # MPI gets its turns while a rank waits in kolo, and moves data as fast as beside a rank in MPI.
-# limit: 120 s
+# limit: 240 s
 . "$(dirname "$0")/common"
 cc -O1 -Wall -Wextra -Werror "$top/tests/mpi/turns.c" -I "$include" \
     -I "$(folder_of kolo_mpi.h "")" $link \
@@ -13,6 +13,7 @@ check() { # HOW, ARGUMENTS
     [ -z "${VERBOSE:-}" ] || echo "$how: $said"
 }
 check "turns" -n 2 ./turns
+check "turns between nodes" -n 2 ./turns nodes
 check "one node" -n 2 ./turns moving
 case $MPI in
 openmpi) check "TCP" --mca btl tcp,self --mca osc pt2pt -n 2 ./turns moving ;;

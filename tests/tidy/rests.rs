@@ -1,9 +1,30 @@
-//! Whoever rests in the library gives MPI its turns: a sleep is one of `base::turns`.
+//! Whoever rests in the library gives MPI its turns: a sleep, a wait for news and one for the end
+//! of a thread are those of `base::turns`.
 
 use crate::source::Source;
 
-/// Files that may sleep by themselves: they give the turns.
-const ALLOWED: [&str; 2] = ["src/base/turns.rs", "src/comm/flight/turn.rs"];
+/// Files that may rest by themselves: they give the turns, or ask for how long they may.
+const ALLOWED: [&str; 5] = [
+    "src/base/turns.rs",
+    // A line of the log, which somebody does not read.
+    "src/base/quiet.rs",
+    "src/comm/flight/turn.rs",
+    "src/proxy/service.rs",
+    "src/proxy/service/through.rs",
+];
+/// Ways to rest.
+const RESTS: [&str; 7] = [
+    "thread::sleep(",
+    // Counts whole milliseconds, which are more than a turn may be late.
+    "libc::poll(",
+    "libc::ppoll(",
+    ".wait_timeout(",
+    ".wait_while(",
+    ".wait_timeout_while(",
+    "thread.join()",
+];
+/// Here a thread is waited for that has said that it is at its end.
+const AT_ITS_END: &str = "src/comm/becoming/begun.rs";
 
 pub fn faults(source: &Source) -> Vec<String> {
     let path = source.path.as_str();
@@ -15,16 +36,11 @@ pub fn faults(source: &Source) -> Vec<String> {
     let tests = |line: &String| line.contains("mod tests {");
     let end = source.code.iter().position(tests);
     let product = source.code.iter().take(end.unwrap_or(usize::MAX));
-    let sleeps = product
-        .enumerate()
-        .filter(|(_, line)| line.contains("thread::sleep("));
-    sleeps
-        .map(|(at, _)| {
-            source.fault(
-                at,
-                "rest by `base::turns::sleep`, which gives MPI its turns",
-            )
-        })
+    let is_end = |rest: &str| rest == "thread.join()" && path == AT_ITS_END;
+    let rests = |line: &str| RESTS.iter().any(|it| line.contains(it) && !is_end(it));
+    let resting = product.enumerate().filter(|(_, line)| rests(line));
+    resting
+        .map(|(at, _)| source.fault(at, "rest by `base::turns`, which gives MPI its turns"))
         .collect()
 }
 
@@ -41,5 +57,18 @@ mod tests {
         assert_eq!(count("src/bin/kolo.rs", bad), 0);
         assert_eq!(count("src/proxy/state/tests.rs", bad), 0);
         assert_eq!(count("src/wire/a.rs", &format!("mod tests {{\n{bad}")), 0);
+        assert_eq!(
+            count(
+                "src/proxy/socket.rs",
+                "unsafe { libc::poll(set, 1, limit) }"
+            ),
+            1
+        );
+        let news = "let waited = changed.wait_timeout(state, limit);";
+        let end = "let ends = threads.map(|thread| thread.join());";
+        assert_eq!(count("src/bootstrap/local.rs", news), 1);
+        assert_eq!(count("src/proxy/service.rs", news), 0);
+        assert_eq!(count("src/comm/becoming/joining.rs", end), 1);
+        assert_eq!(count("src/comm/becoming/begun.rs", end), 0);
     }
 }

@@ -293,7 +293,7 @@ fn within<T: Send + 'static>(
     let start = now();
     loop {
         let left = start.left(limit);
-        match hear.recv_timeout(left.min(LOOK).min(turns::rest_in_milliseconds())) {
+        match hear.recv_timeout(left.min(LOOK).min(turns::some_rest())) {
             Ok(result) => return Ok(Some(result)),
             Err(mpsc::RecvTimeoutError::Timeout) if !left.is_zero() => {}
             Err(_) => return Ok(None),

@@ -14,7 +14,7 @@
 
 use super::joining;
 use crate::base::birth::Birth;
-use crate::base::{Error, Rank, Result, caught, fork, own_thread};
+use crate::base::{Error, Rank, Result, caught, fork, own_thread, turns};
 use crate::bootstrap::UniqueId;
 use crate::comm::communicator::called_off;
 use crate::comm::state::Inner;
@@ -71,6 +71,12 @@ struct Making {
 impl Making {
     fn lock(&self) -> MutexGuard<'_, Becoming> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The outcome, when there is one or it has been waited for so long.
+    fn when_ended(&self, limit: Duration) -> MutexGuard<'_, Becoming> {
+        let waits = |state: &mut Becoming| matches!(state, Becoming::Waiting);
+        turns::wait_while((&self.state, &self.ended), self.lock(), limit, waits)
     }
 
     /// The thread puts down what it came to. Where nobody waits for that any more, the others must
@@ -189,10 +195,7 @@ impl Starting {
             if let Some(communicator) = self.poll()? {
                 return Ok(communicator);
             }
-            let state = self.outcome.lock();
-            let waits = |state: &mut Becoming| matches!(state, Becoming::Waiting);
-            let waited = self.outcome.ended.wait_while(state, waits);
-            drop(waited.unwrap_or_else(PoisonError::into_inner));
+            drop(self.outcome.when_ended(Duration::MAX));
         }
     }
 
@@ -211,7 +214,7 @@ impl Starting {
             return;
         }
         self.birth.call_off(did);
-        let mut state = self.when_ended();
+        let mut state = self.outcome.when_ended(END_LIMIT);
         let reason = match &*state {
             Becoming::Failed(error) => error.clone(),
             Becoming::Given(_) => called_off(self.rank(), did).at(self.birth.rank()),
@@ -241,15 +244,6 @@ impl Starting {
             Becoming::Failed(_) => {}
         }
         self.clear();
-    }
-
-    /// The outcome, when there is one or it is waited for no more.
-    fn when_ended(&self) -> MutexGuard<'_, Becoming> {
-        let waits = |state: &mut Becoming| matches!(state, Becoming::Waiting);
-        let state = self.outcome.lock();
-        let ended = &self.outcome.ended;
-        let waited = ended.wait_timeout_while(state, END_LIMIT, waits);
-        waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// Lets go of what only a start needs, once there is an outcome: the thread is in its last

@@ -5,7 +5,7 @@ use super::adopted;
 use super::init::{Means, begin, with_settings};
 use crate::base::birth::{Birth, StartPhase};
 use crate::base::float_env::FloatEnv;
-use crate::base::{Error, Rank, Result};
+use crate::base::{Error, Rank, Result, turns};
 use crate::bootstrap::{Bootstrap, Launch, NetSettings, TcpRing, ThreadsBootstrap, UniqueId};
 use crate::comm::calling::tally;
 use crate::comm::failing::report;
@@ -183,6 +183,7 @@ pub(in crate::comm) fn all_threads(
         };
         let builder = std::thread::Builder::new();
         builder.spawn(move || {
+            turns::none_here();
             tally::counts_elsewhere();
             over(&member, &config, Means::default())
         })
@@ -194,7 +195,7 @@ pub(in crate::comm) fn all_threads(
         .zip(devices)
         .try_for_each(|member| start(member).map(|thread| threads.push(thread)));
     let panicked = |_| Err(Error::internal("initialising panicked"));
-    let ends = threads.into_iter().map(|thread| thread.join());
+    let ends = threads.into_iter().map(turns::join);
     let made: Vec<_> = ends.map(|end| end.unwrap_or_else(panicked)).collect();
     started.map_err(|error| {
         let what = format!("could not start a thread for each of {nranks} ranks");

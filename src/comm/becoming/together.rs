@@ -1,6 +1,6 @@
 //! Initialisations of one group, which go on side by side, for they may wait for each other.
 
-use crate::base::{Error, Result};
+use crate::base::{Error, Result, turns};
 use crate::comm::calling::tally;
 use crate::proxy::service;
 use std::io;
@@ -43,6 +43,7 @@ fn run_side_by_side(
     for queue in queues {
         let gate = Arc::clone(&may_run);
         let work = move || {
+            turns::none_here();
             tally::counts_elsewhere();
             let mut first = Ok(());
             if *gate.read().unwrap_or_else(PoisonError::into_inner) {
@@ -65,8 +66,7 @@ fn run_side_by_side(
     *closed = first.is_ok();
     drop(closed);
     for thread in threads {
-        let result = thread
-            .join()
+        let result = turns::join(thread)
             .unwrap_or_else(|_| Err(Error::internal("initialising a communicator panicked")));
         first = first.and(result);
     }

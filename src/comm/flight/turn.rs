@@ -124,6 +124,10 @@ fn pace() -> Option<MutexGuard<'static, Pace>> {
 }
 
 fn turn(hook: &IdleHook, interval: Duration) -> bool {
+    // Also because who holds the lock may lose its core, and then nobody gives turns.
+    if turns::are_none_here() {
+        return false;
+    }
     let Some(mut pace) = pace() else {
         return true;
     };

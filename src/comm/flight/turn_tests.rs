@@ -1,18 +1,21 @@
 //! MPI gets its turns in every call that waits for a rank.
 
 use super::turn::IdleHook;
+use crate::base::Result;
 use crate::base::alone::alone;
 use crate::base::clock;
-use crate::bootstrap::ThreadsBootstrap;
+use crate::bootstrap::{ThreadsBootstrap, UniqueId};
+use crate::comm::becoming::together::{self, Init};
 use crate::comm::{CommConfig, Communicator};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// How late the other rank is.
-const LATE: Duration = Duration::from_millis(100);
-/// A fifth of the turns that are due meanwhile: the machine may be busy.
-const LEAST: u32 = 20;
+/// The other rank is late until MPI has had so many turns. How often it has them is asked by
+/// tests/mpi/turns.sh.
+const TURNS_WANTED: u32 = 50;
+/// Far longer than they take on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
 
 static TURNS: AtomicU32 = AtomicU32::new(0);
 
@@ -29,16 +32,22 @@ fn beside<A: Send, B>(
     std::thread::scope(|scope| {
         let late = scope.spawn(|| {
             let (start, before) = (clock::now(), turns());
-            std::thread::sleep(LATE);
-            let (had, waited) = (turns() - before, start.elapsed());
-            (other(), had, waited)
+            while turns() - before < TURNS_WANTED && !start.past(LIMIT) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let (had, time) = (turns() - before, start.elapsed());
+            (other(), had, time)
         });
         let waited_for = wait();
         let (other, had, time) = late.join().expect("no panic");
         println!("{what}: {had} turns in {time:?}");
-        assert!(had >= LEAST, "{what}: {had} turns in {time:?}");
+        assert!(had >= TURNS_WANTED, "{what}: {had} turns in {time:?}");
         (other, waited_for)
     })
+}
+
+fn join_by(id: &UniqueId, rank: u32) -> Result<Communicator> {
+    Communicator::init_rank(2, id, rank, &CommConfig::default())
 }
 
 #[test]
@@ -50,20 +59,35 @@ fn every_wait_gives_turns() {
 #[test]
 #[ignore = "the body of a test that needs a process of its own"]
 fn waits_beside_mpi() {
-    let hook: IdleHook = Arc::new(|| {
-        TURNS.fetch_add(1, Ordering::Relaxed);
-        true
+    let program = std::thread::current().id();
+    // As an MPI that only one thread may call.
+    let hook: IdleHook = Arc::new(move || {
+        let may = std::thread::current().id() == program;
+        TURNS.fetch_add(u32::from(may), Ordering::Relaxed);
+        may
     });
     let config = CommConfig::default();
     let single = ThreadsBootstrap::group(1).remove(0);
     let by_mpi = Communicator::init_bootstrap_with_idle(Box::new(single), &config, Some(hook));
     let by_mpi = by_mpi.expect("a rank alone");
     let id = Communicator::unique_id().expect("an id");
-    let join = |rank| Communicator::init_rank(2, &id, rank, &config).expect("init");
+    let join = |rank| join_by(&id, rank).expect("init");
     let (late, early) = beside("init", || join(1), || join(0));
     let split = |comm: &Communicator| comm.split(Some(0), 0, &config).expect("split");
     let _ = beside("split", || split(&late), || split(&early));
     let call = |comm: &Communicator| comm.barrier().expect("a call");
     beside("barrier", || call(&late), || call(&early));
+    let mut members = ThreadsBootstrap::group(2);
+    let (other, own) = (members.pop().expect("rank 1"), members.remove(0));
+    let join = |member| Communicator::init_bootstrap(Box::new(member), &config).expect("init");
+    beside("threads", || join(other), || join(own));
+    let id = Communicator::unique_id().expect("an id");
+    let begin = |rank| Communicator::begin(2, &id, rank, &config).expect("a start");
+    let start = |rank| begin(rank).wait().expect("a communicator");
+    beside("a start begun before", || start(1), || start(0));
+    let id = Communicator::unique_id().expect("an id");
+    let init = |rank| Box::new(move || join_by(&id, rank).map(drop)) as Init;
+    let group = |rank| together::run(vec![(None, init(rank))]).expect("a group");
+    beside("a group", || group(1), || group(0));
     drop((early, late, by_mpi));
 }

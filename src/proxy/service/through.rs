@@ -120,7 +120,7 @@ impl Elsewhere {
         let mut state = service.lock();
         while state.answer(operation).is_none() {
             drop(state);
-            let rest = turns::rest_in_milliseconds();
+            let rest = turns::some_rest();
             state = service.lock();
             let process = state.process_of(self.caller.nonce, self.to);
             if stopped.for_too_long(&[process]) {

@@ -30,7 +30,7 @@ pub mod plugin;
 mod regions;
 pub mod socket;
 
-use crate::base::{Error, Result};
+use crate::base::{Error, Result, turns};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::IpAddr;
@@ -425,16 +425,8 @@ pub trait RecvComm: Send {
 
 /// Sleeps until one of these has something to do, or for `nap`.
 pub fn sleep_on(set: &mut [libc::pollfd], nap: std::time::Duration) {
-    let nap = libc::timespec {
-        tv_sec: nap.as_secs() as libc::time_t,
-        tv_nsec: nap.subsec_nanos().into(),
-    };
-    // SAFETY: `set` is a live array of that many entries; no signal mask is given. An error, such
-    // as a signal, is a short sleep.
-    unsafe {
-        let count = set.len() as libc::nfds_t;
-        libc::ppoll(set.as_mut_ptr(), count, &raw const nap, std::ptr::null());
-    }
+    // An error, such as a signal, is a short sleep.
+    let _ = turns::poll(set, Some(nap));
 }
 
 #[cfg(test)]

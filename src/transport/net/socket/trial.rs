@@ -8,7 +8,7 @@
 use super::stream::Stream;
 use crate::base::clock::now;
 use crate::base::interfaces::ways::FaceTable;
-use crate::base::tcp;
+use crate::base::{tcp, turns};
 use crate::transport::net::sleep_on;
 use socket2::{Domain, Socket};
 use std::io;
@@ -90,7 +90,7 @@ fn try_some(ways: &[(SocketAddr, SocketAddr)], limit: Duration) -> Vec<Option<St
         if set.is_empty() {
             break;
         }
-        sleep_on(&mut set, NAP);
+        sleep_on(&mut set, NAP.min(turns::some_rest()));
     }
     dialled
         .into_iter()
