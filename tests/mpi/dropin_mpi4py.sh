@@ -1,5 +1,5 @@
 #!/bin/sh
-# limit: 200 s
+# limit: 240 s
 # mpi4py's own tests of collectives, operations and files say the same on kolo as on MPI alone.
 . "$(dirname "$0")/common"
 . "$top/tests/mpi/dropin/judge.sh"
