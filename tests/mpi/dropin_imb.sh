@@ -14,10 +14,12 @@ fi
 export LD_LIBRARY_PATH="$mpi/lib" MPIR_CVAR_CH4_PROGRESS_THROTTLE=1 \
     MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT=1 MPIR_CVAR_POSIX_POLL_FREQUENCY=1
 
+# Four ranks on two cores wait long for each other in MPI.
 for ranks in 2 4; do
+    times=$((44 / ranks / ranks))
     # shellcheck disable=SC2086
     timeout 60 "$mpi/bin/mpirun" -n $ranks $on_kolo KOLO_PMPI=verify "$judges/IMB-MPI1" \
-        -npmin $ranks -iter 20 -msglog 0:18 Allreduce Reduce Reduce_scatter Reduce_scatter_block \
+        -npmin $ranks -iter $times -msglog 0:18 Allreduce Reduce Reduce_scatter Reduce_scatter_block \
         Allgather Allgatherv Scatter Scatterv Gather Gatherv Alltoall Alltoallv Bcast Barrier >out 2>err ||
         fail "$ranks ranks: $(cat out err)"
     taken err $ranks
