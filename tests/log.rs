@@ -2,6 +2,8 @@
 //! process starts its parts, and a line for each call. Ranks are processes, whose standard errors
 //! are read one by one.
 
+#[path = "log/circles.rs"]
+mod circles;
 #[path = "net_plugin/compile.rs"]
 mod compile;
 mod drawn;
@@ -134,6 +136,7 @@ fn rank_of_a_job() {
             assert_eq!(seen(), "connections: yes, service: yes\n");
             comm.destroy().unwrap();
         }
+        "sends first" => circles::sends_first(&join(0), rank),
         "waits" => waits::calls(&join(0), rank),
         "runs on" => waits::runs_on(&join(0), rank),
         "nobody" => nobody_reads(|| calls(&join(0), rank)),

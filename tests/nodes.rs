@@ -12,6 +12,8 @@ mod basics;
 mod blocks;
 #[path = "ranks/bounded.rs"]
 mod bounded;
+#[path = "ranks/circles.rs"]
+mod circles;
 mod drawn;
 #[path = "nodes/engine.rs"]
 mod engine;

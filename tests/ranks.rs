@@ -11,6 +11,8 @@ mod basics;
 mod blocks;
 #[path = "ranks/bounded.rs"]
 mod bounded;
+#[path = "ranks/circles.rs"]
+mod circles;
 #[path = "ranks/devices.rs"]
 mod devices;
 mod drawn;

@@ -4,6 +4,7 @@
 //! it is never empty in an error that a caller can see.
 
 use super::ids::Rank;
+use super::place;
 use super::shortage::words;
 use std::borrow::Cow;
 use std::fmt;
@@ -82,10 +83,15 @@ pub struct ErrorParts {
     pub peer: Option<Rank>,
     /// The call, e.g. `AllReduce`.
     pub operation: Option<Cow<'static, str>>,
+    /// The program's name of the communicator, if it has given one.
+    pub communicator: Option<Box<str>>,
     /// What happened.
     pub what: String,
     /// What to do about it.
     pub remedy: Cow<'static, str>,
+    /// The place in the program that made the call, where that is wanted and known: `by step
+    /// (ocean.f90:120)`.
+    pub place: Option<Box<str>>,
     /// Another process says the same, so this one need not print it where nobody asks.
     #[doc(hidden)]
     pub told: bool,
@@ -119,8 +125,10 @@ impl Error {
             rank: None,
             peer: None,
             operation: None,
+            communicator: None,
             what: what.into(),
             remedy: remedy.into(),
+            place: None,
             told: false,
         }))
     }
@@ -219,6 +227,26 @@ impl Error {
         self.other()
     }
 
+    /// Names the communicator (kept if already named), if it has a name.
+    #[doc(hidden)]
+    pub fn on(mut self, communicator: Option<&str>) -> Error {
+        if let (None, Some(name)) = (&self.communicator, communicator) {
+            self.communicator = Some(name.into());
+        }
+        self
+    }
+
+    /// Names the place in the program that has made the call (kept if already named), if the thread
+    /// comes from one.
+    #[doc(hidden)]
+    #[cold]
+    pub fn with_place(mut self) -> Error {
+        if self.place.is_none() {
+            self.place = place::of_caller().map(String::into_boxed_str);
+        }
+        self
+    }
+
     /// Names the operation (kept if already named).
     #[doc(hidden)]
     pub fn during(mut self, operation: impl Into<Cow<'static, str>>) -> Error {
@@ -232,6 +260,7 @@ impl Error {
     /// refused call takes the place of the one that failed, which the remedy names.
     #[doc(hidden)]
     pub fn refusing(mut self) -> Error {
+        self.place = None;
         if let Some(failed) = self.operation.take() {
             self.remedy = format!(
                 "the communicator has stopped, as {failed} failed before: {}",
@@ -249,8 +278,11 @@ impl fmt::Display for Error {
         if let Some(rank) = self.rank {
             write!(f, "rank {rank}: ")?;
         }
-        if let Some(operation) = &self.operation {
-            write!(f, "{operation}: ")?;
+        match (&self.operation, &self.communicator) {
+            (Some(operation), Some(name)) => write!(f, "{operation} on communicator {name}: ")?,
+            (Some(operation), None) => write!(f, "{operation}: ")?,
+            (None, Some(name)) => write!(f, "communicator {name}: ")?,
+            (None, None) => {}
         }
         if let Some(peer) = self.peer {
             write!(f, "[peer {peer}] ")?;
@@ -263,6 +295,9 @@ impl fmt::Display for Error {
                 "."
             };
             write!(f, "{stop} Remedy: {}", self.remedy)?;
+        }
+        if let Some(place) = &self.place {
+            write!(f, ". Called {place}")?;
         }
         Ok(())
     }
@@ -292,6 +327,31 @@ mod tests {
             "kolo: rank 2: AllReduce: [peer 5] process 77 on node9 ended. Remedy: restart the job"
         );
         assert_eq!(format!("{error:?}"), error.to_string());
+    }
+
+    #[test]
+    fn message_names_the_communicator_that_has_a_name() {
+        let error = Error::usage("no", "none").at(Rank(2)).on(None);
+        assert_eq!(error.to_string(), "kolo: rank 2: no. Remedy: none");
+        let error = error.on(Some("ocean")).on(Some("ice"));
+        assert_eq!(
+            error.to_string(),
+            "kolo: rank 2: communicator ocean: no. Remedy: none"
+        );
+        assert_eq!(
+            error.during("Send").to_string(),
+            "kolo: rank 2: Send on communicator ocean: no. Remedy: none"
+        );
+    }
+
+    #[test]
+    fn message_names_the_place_of_the_call_and_a_refused_one_has_its_own() {
+        let mut error = Error::usage("no", "none");
+        error.place = Some("by step (ocean.f90:120)".into());
+        let sentence = "kolo: no. Remedy: none. Called by step (ocean.f90:120)";
+        assert_eq!(error.to_string(), sentence);
+        assert_eq!(error.clone().with_place(), error, "it stays");
+        assert_eq!(error.during("Send").refusing().place, None);
     }
 
     #[test]

@@ -50,6 +50,7 @@ pub mod last_words;
 pub mod lasting;
 pub mod own_thread;
 pub mod pci_bus;
+pub mod place;
 pub mod privilege;
 pub mod proof;
 pub mod quiet;

@@ -103,6 +103,11 @@ pub trait Bootstrap: Send + Sync {
         None
     }
 
+    /// The name that the program has given these ranks, as another library knows it.
+    fn name(&self) -> Option<String> {
+        None
+    }
+
     /// Point-to-point functions that came with this bootstrap, and their context: null, or as
     /// [`TableBootstrap::net_functions`] says.
     fn point_to_point(&self) -> (*const c_void, *mut c_void) {

@@ -63,6 +63,8 @@ pub struct MpiTable {
     pub world: usize,
     /// The negative number that means "no rank" to the other library (MPI_PROC_NULL); 0: none.
     pub no_rank: c_int,
+    /// Null, or the name (valid until `free`) that the program has given the ranks of the table.
+    pub name: *const c_char,
 }
 
 /// Value of [`MpiApi::version`].

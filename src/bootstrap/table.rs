@@ -68,7 +68,8 @@ impl TableBootstrap {
     /// # Safety
     /// `table` is null or points to as many readable bytes as its first member says; functions in
     /// it have the declared types, work with its context until `free`, and may be called by every
-    /// thread that uses this bootstrap, one at a time (`idle` also beside another call).
+    /// thread that uses this bootstrap, one at a time (`idle` also beside another call); its name
+    /// is null or a string until `free`.
     pub unsafe fn from_raw(table: *const MpiTable) -> Result<TableBootstrap> {
         if table.is_null() {
             return Err(bad_table("is a null pointer"));
@@ -95,6 +96,7 @@ impl TableBootstrap {
             net: std::ptr::null(),
             world: 0,
             no_rank: 0,
+            name: std::ptr::null(),
         };
         let bytes = size.min(size_of::<MpiTable>());
         // SAFETY: both are at least `bytes` long and do not overlap; every prefix that ends at a
@@ -111,8 +113,11 @@ impl TableBootstrap {
         if size < std::mem::offset_of!(MpiTable, no_rank) {
             copy.world = 0;
         }
-        if size < size_of::<MpiTable>() {
+        if size < std::mem::offset_of!(MpiTable, name) {
             copy.no_rank = 0;
+        }
+        if size < size_of::<MpiTable>() {
+            copy.name = std::ptr::null();
         }
         // SAFETY: the caller says that `problem` is null or a string.
         unsafe { check(&copy) }?;
@@ -245,6 +250,16 @@ impl Bootstrap for TableBootstrap {
                 _ => self.bcast(root, data),
             }
         })
+    }
+
+    fn name(&self) -> Option<String> {
+        let name = self.owner.table.name;
+        if name.is_null() {
+            return None;
+        }
+        // SAFETY: whoever made the table says that it is a string until the context is given back.
+        let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
+        Some(name.into_owned()).filter(|name| !name.is_empty())
     }
 
     fn point_to_point(&self) -> (*const c_void, *mut c_void) {

@@ -109,6 +109,7 @@ fn table(world: &Arc<World>, rank: u32, nranks: u32) -> MpiTable {
         net: c"any address".as_ptr().cast(),
         world: 0,
         no_rank: 0,
+        name: std::ptr::null(),
     }
 }
 
@@ -284,6 +285,29 @@ fn bad_tables_are_refused_and_not_freed() {
     // SAFETY: the table is longer than it says.
     drop(unsafe { TableBootstrap::from_raw(&short) }.unwrap());
     assert_eq!(world.freed.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_name_comes_with_the_member_only() {
+    let whole = size_of::<MpiTable>();
+    let older = std::mem::offset_of!(MpiTable, name);
+    let cases = [
+        (whole, c"ocean".as_ptr(), Some("ocean")),
+        (whole, c"".as_ptr(), None),
+        (whole, std::ptr::null(), None),
+        (older, c"ocean".as_ptr(), None),
+    ];
+    for (size, name, wanted) in cases {
+        let world = world(1);
+        let table = MpiTable {
+            size,
+            name,
+            ..table(&world, 0, 1)
+        };
+        // SAFETY: the table is as long as it says or longer.
+        let member = unsafe { TableBootstrap::from_raw(&table) }.unwrap();
+        assert_eq!(member.name().as_deref(), wanted, "{size} bytes");
+    }
 }
 
 #[test]

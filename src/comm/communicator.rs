@@ -5,7 +5,7 @@ use super::calling::tally;
 use super::flight::turn;
 use super::{CommConfig, CommDevice, Communicator, IdleHook, logging};
 use crate::base::starts::{self, Start};
-use crate::base::{Code, Error, Rank, Result};
+use crate::base::{Code, Error, Result};
 use crate::bootstrap::{Bootstrap, NetSettings, UniqueId, launch};
 use crate::config::Settings;
 use crate::dtype::outside_operations;
@@ -129,7 +129,7 @@ impl Communicator {
         split::split(self, color, key, config).map_err(|mut error| {
             // What it does by calls of its own is nothing that the program has called.
             error.operation = Some("CommSplit".into());
-            error.at(Rank(self.inner.rank))
+            self.inner.tells(error)
         })
     }
 
@@ -155,6 +155,12 @@ impl Communicator {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.inner.name
+    }
+
+    /// An error of a call on it, with rank, name, and where it is wanted the place of the call.
+    #[doc(hidden)]
+    pub fn tells(&self, error: Error) -> Error {
+        self.inner.tells(error)
     }
 
     /// The settings it was made with.

@@ -9,7 +9,7 @@
 use super::Communicator;
 use super::registrations::RegisteredBuffer;
 use super::state::Inner;
-use crate::base::{Error, Rank, Result};
+use crate::base::{Error, Result};
 use crate::exec::CommDevice;
 use crate::transport::{fork, memory, registered};
 
@@ -52,7 +52,7 @@ impl Communicator {
             false => None,
         };
         let memory = memory.transpose();
-        let memory = memory.map_err(|error| error.at(Rank(self.inner.rank)))?;
+        let memory = memory.map_err(|error| self.inner.tells(error))?;
         Ok(self.inner.registrations.add(memory))
     }
 
@@ -68,15 +68,15 @@ impl Communicator {
             return self.inner.alive();
         }
         let Some(memory) = self.inner.registrations.lock().remove(&registration.0) else {
-            return Err(Error::argument(
+            let error = Error::argument(
                 format!(
                     "{:#x} is no registration of this communicator: it has ended, was made with \
                      another one, or never was",
                     registration.0
                 ),
                 "end each registration once, with the communicator that made it",
-            )
-            .at(Rank(self.inner.rank)));
+            );
+            return Err(self.inner.tells(error));
         };
         match memory {
             Some(memory) => registered::deregister(memory).map(drop),

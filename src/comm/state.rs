@@ -10,7 +10,7 @@ use crate::comm::calling::handles::MadeOp;
 use crate::comm::failing::whereabouts::Whereabouts;
 use crate::comm::flight::lock::OwnerLock;
 use crate::comm::owned::Exec;
-use crate::config::Settings;
+use crate::config::{Errors, Settings};
 use crate::exec::CommDevice;
 use crate::proxy::net::Links;
 use crate::proxy::service::{self, Alarm};
@@ -56,6 +56,37 @@ pub(super) struct CallsSeen {
     pub at_all: bool,
 }
 
+/// The name of a communicator.
+pub(super) struct CommName {
+    text: String,
+    /// The program has given it.
+    pub is_given: bool,
+}
+
+impl CommName {
+    /// The one that the program has given, or one that is made of the nonce.
+    pub fn new(given: Option<String>, nonce: u128) -> CommName {
+        CommName {
+            is_given: given.is_some(),
+            text: given.unwrap_or_else(|| format!("{:08x}", nonce as u32)),
+        }
+    }
+}
+
+impl std::ops::Deref for CommName {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl std::fmt::Display for CommName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self)
+    }
+}
+
 /// How far a communicator has come to its end.
 #[derive(Default)]
 pub(super) struct Ending {
@@ -93,7 +124,7 @@ pub(super) struct MadeOps {
 pub(super) struct Inner {
     pub rank: u32,
     pub nranks: u32,
-    pub name: String,
+    pub name: CommName,
     pub settings: Settings,
     /// What its engine drives.
     pub device: CommDevice,
@@ -138,6 +169,25 @@ pub(super) struct Inner {
 }
 
 impl Inner {
+    /// An error of a call here, with rank and name of the communicator.
+    #[cold]
+    pub fn tells(&self, error: Error) -> Error {
+        let name = self.name.is_given.then_some(&*self.name);
+        let error = error.at(Rank(self.rank)).on(name);
+        match self.settings.errors() {
+            Errors::Backtrace => error.with_place(),
+            Errors::Return | Errors::Abort => error,
+        }
+    }
+
+    /// The communicator behind the name of a call, if the program has named it.
+    pub fn on(&self) -> String {
+        match self.name.is_given {
+            true => format!(" on communicator {}", self.name),
+            false => String::new(),
+        }
+    }
+
     /// The error that stopped the communicator.
     #[cold]
     pub fn stop_reason(&self) -> Error {
@@ -152,7 +202,7 @@ impl Inner {
                 "create a new communicator",
             )
         });
-        reason.at(Rank(self.rank))
+        self.tells(reason)
     }
 
     /// Refuses calls from now on, for this reason (the first one counts), and tells the others.
@@ -165,7 +215,7 @@ impl Inner {
                 .failure
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            failure.get_or_insert_with(|| error.clone().at(Rank(self.rank)));
+            failure.get_or_insert_with(|| self.tells(error.clone()));
         }
         self.ending.stopped.store(true, Ordering::Release);
         if !fork::in_child_of_user() {

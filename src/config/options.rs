@@ -265,17 +265,17 @@ with_start_options! {
         aliases: &[same("NCCL_DEBUG_FILE")],
     }
 
-    /// What follows when a call of the C or Fortran interface fails. The first failure of each kind
-    /// on a communicator is a line of the log in any case, unless `debug` is `none`.
+    /// What follows when a call fails; in Rust an error is returned in any case. The first failure
+    /// of each kind on a communicator is a line of the log in any case, unless `debug` is `none`.
     errors -> Errors {
         kind: Kind::Words(Errors::WORDS),
         default: "return",
-        note: "The others of the same kind are counted, and the count is a line when the \
-               communicator ends. A Fortran call without `ierror` ends the job in any case.",
+        note: "The others of the kind are counted: a line when the communicator ends. Lines of \
+               files need debug information (`-g`). A Fortran call without `ierror` ends the job.",
     }
 
     /// Compare collective, count, type, operation and root between all ranks at every call, and
-    /// name the rank that differs.
+    /// name the rank that differs. A send waits for its receive, however short the message is.
     check -> bool {
         kind: Kind::Bool,
         default: "false",

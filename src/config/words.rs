@@ -61,6 +61,8 @@ words! {
     Errors {
         /// the call returns a code
         Return = "return",
+        /// the same, and the error names the place in the program
+        Backtrace = "backtrace",
         /// the process prints why and aborts, with which a launcher ends the job
         Abort = "abort",
     }

@@ -220,6 +220,14 @@ impl Window {
         }
     }
 
+    /// Adds so many rounds, whose tokens are empty.
+    pub fn and_empty_rounds(self, rounds: u64) -> Window {
+        Window {
+            rounds: self.rounds + rounds,
+            ..self
+        }
+    }
+
     /// Passes of the plan, at least 1: an empty lane passes its tokens too.
     pub fn rounds(&self) -> u64 {
         self.rounds

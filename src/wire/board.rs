@@ -18,12 +18,13 @@ use crate::base::sync::{AtomicU64, MODEL, Ordering, fence, spin_loop};
 use std::time::Duration;
 
 /// How many of a rank's last calls its board remembers.
-const HISTORY: usize = if MODEL { 2 } else { 13 };
+const HISTORY: usize = if MODEL { 2 } else { 12 };
 
 /// Words of a board, as it is told to other nodes.
-pub const BOARD_WORDS: usize = 3 + HISTORY;
+pub const BOARD_WORDS: usize = 4 + HISTORY;
 /// Behind the signatures.
 const WAITED: usize = 2 + HISTORY;
+const SENDS: usize = 3 + HISTORY;
 
 /// Looks at a board that is being written, before a reader gives up.
 const TRIES: usize = if MODEL { 2 } else { 64 };
@@ -32,6 +33,30 @@ const LEFT: u64 = 1;
 const PANICKED: u64 = 2;
 const ENDED: u64 = 4;
 const GONE: u64 = 8;
+
+/// The message for whose receive a rank waits in a call that only sends, in one word: to whom it
+/// goes, and its bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SendNote(u64);
+
+impl SendNote {
+    /// No message.
+    pub const NOTHING: SendNote = SendNote(0);
+    /// Bits of the bytes; above them is the rank, counted from 1.
+    const BYTES_BITS: u32 = 40;
+
+    /// So many bytes to this rank. A terabyte stands for more, too.
+    pub fn message(to: u32, bytes: usize) -> SendNote {
+        let most = (1 << Self::BYTES_BITS) - 1;
+        SendNote((u64::from(to) + 1) << Self::BYTES_BITS | (bytes as u64).min(most))
+    }
+
+    /// To whom it goes and its bytes, if there is one.
+    pub fn get(self) -> Option<(u32, u64)> {
+        let to = (self.0 >> Self::BYTES_BITS).checked_sub(1)?;
+        Some((to as u32, self.0 & ((1 << Self::BYTES_BITS) - 1)))
+    }
+}
 
 /// One rank's part of the board.
 #[repr(C, align(128))]
@@ -43,6 +68,8 @@ pub struct Board {
     /// Twice the microseconds that the rank's process has been in calls that block, plus one; 0
     /// where they are not counted.
     waited: AtomicU64,
+    /// For which of its messages the rank waits, see [`SendNote`].
+    sends: AtomicU64,
 }
 
 const _: () = assert!(MODEL || size_of::<Board>() == 128);
@@ -61,6 +88,7 @@ impl Board {
             left: AtomicU64::new(0),
             signatures: std::array::from_fn(|_| AtomicU64::new(0)),
             waited: AtomicU64::new(0),
+            sends: AtomicU64::new(0),
         }
     }
 
@@ -153,6 +181,7 @@ impl Board {
         let (mut words, _) = self.undisturbed(look).unwrap_or(([0; BOARD_WORDS], 0));
         words[1] = self.left.load(Ordering::Acquire);
         words[WAITED] = self.waited.load(Ordering::Relaxed);
+        words[SENDS] = self.sends.load(Ordering::Relaxed);
         words
     }
 
@@ -169,6 +198,7 @@ impl Board {
         }
         // Before it is told that the rank has left: then this is the last word.
         self.waited.fetch_max(words[WAITED], Ordering::Relaxed);
+        self.sends.store(words[SENDS], Ordering::Relaxed);
         self.left.fetch_or(words[1], Ordering::AcqRel);
     }
 
@@ -183,6 +213,16 @@ impl Board {
     pub fn waited(&self) -> Option<Duration> {
         let word = self.waited.load(Ordering::Relaxed);
         (word != 0).then(|| Duration::from_micros(word / 2))
+    }
+
+    /// Notes for which of its messages this rank waits now. Relaxed: the word is all that is told.
+    pub fn note_sends(&self, sends: SendNote) {
+        self.sends.store(sends.0, Ordering::Relaxed);
+    }
+
+    /// For which of its messages this rank waits; of a rank of another node as it was last told.
+    pub fn sends(&self) -> SendNote {
+        SendNote(self.sends.load(Ordering::Relaxed))
     }
 
     /// How many collectives this rank has begun.
@@ -225,6 +265,24 @@ mod tests {
             board.count_waited(Duration::from_micros(micros));
             other.put(&board.copy());
             assert_eq!(other.waited(), Some(Duration::from_micros(micros)));
+        }
+    }
+
+    #[test]
+    fn a_message_that_waits_is_told_and_taken_back() {
+        let (board, other) = (Board::new(), Board::new());
+        assert_eq!(board.sends().get(), None);
+        let told = [
+            (SendNote::message(0, 0), Some((0, 0))),
+            (SendNote::message(3, 3_200_000), Some((3, 3_200_000))),
+            (SendNote::NOTHING, None),
+            (SendNote::message(1 << 20, 8), Some((1 << 20, 8))),
+            (SendNote::message(5, usize::MAX), Some((5, (1 << 40) - 1))),
+        ];
+        for (sends, wanted) in told {
+            board.note_sends(sends);
+            other.put(&board.copy());
+            assert_eq!([&board, &other].map(|it| it.sends().get()), [wanted; 2]);
         }
     }
 

@@ -112,6 +112,48 @@ fn a_refused_call_is_named_and_the_one_that_failed_before() {
     }
 }
 
+/// The call stands here, and in the words about it.
+#[inline(never)]
+fn ask(comm: &Communicator) -> (Result<()>, u32) {
+    let message = [1_u32];
+    (comm.send(&message, comm.rank()), line!())
+}
+
+/// The communicator where the program has named it, and the place where that is asked for, of the
+/// call itself and of one that is refused later.
+#[test]
+fn an_error_names_the_communicator_and_the_place_of_the_call() {
+    for errors in ["return", "backtrace"] {
+        let config = CommConfig {
+            name: Some("ocean".into()),
+            overrides: [("errors", errors), ("timeout", "0.2")]
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .to_vec(),
+            ..CommConfig::default()
+        };
+        let comms = Communicator::init_all(2, &config).unwrap();
+        let placed = |error: &Error, line: u32| {
+            let place = format!("faults/words.rs:{line})");
+            let words = error.to_string();
+            let wanted = errors == "backtrace";
+            assert_eq!(words.ends_with(&place), wanted, "{place}: {words}");
+            assert_eq!(words.contains(". Called by "), wanted, "{words}");
+        };
+        let (told, line) = ask(&comms[1]);
+        let error = told.unwrap_err();
+        let begin = "kolo: rank 1: Send on communicator ocean: ";
+        assert!(error.to_string().starts_with(begin), "{error}");
+        placed(&error, line);
+        let (error, line) = (comms[1].barrier().unwrap_err(), line!());
+        let begin = "kolo: rank 1: Barrier on communicator ocean: ";
+        assert!(error.to_string().starts_with(begin), "{error}");
+        placed(&error, line);
+        let (error, line) = (comms[1].barrier().unwrap_err(), line!());
+        assert!(error.remedy.contains("Barrier failed before"), "{error}");
+        placed(&error, line);
+    }
+}
+
 /// Rank 1 is in the way by `leave`; what rank 0 hears then.
 fn heard_after(leave: impl FnOnce(Communicator) + Send) -> Error {
     let mut comms = comms(2, &[]);

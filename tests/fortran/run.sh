@@ -136,6 +136,16 @@ done
 grep -q "written before" out.0 || fail "the output before the stop is lost"
 if grep -q survived out.0; then fail "the program went on"; fi
 
+# The place of a call that fails, where that is asked for.
+$FC $flags -g -I "$name" "$here/placed.f90" start_plain.o checks.o $link -o placed
+line=$(grep -n '! here' "$here/placed.f90" | cut -d: -f1)
+KOLO_ERRORS=backtrace on_ranks placed 1 || fail "placed: $(cat err.*)"
+place="Called by step of module ocean (.*placed.f90:$line)"
+grep -q "kolo: rank 0: kolo_send: .*\. $place\$" out.0 ||
+    fail "no place of line $line in: $(cat out.0)"
+on_ranks placed 1 || fail "placed: $(cat err.*)"
+if grep -q "Called by" out.0; then fail "a place that nobody has asked for: $(cat out.0)"; fi
+
 # The sentence stands there once, and not before in the words of C.
 if on_ranks once 1; then fail "a wrong root without ierror came back"; fi
 [ "$(grep -c "root 6 " err.0)" = 1 ] || fail "not once 'root 6': $(cat err.0)"

@@ -34,7 +34,7 @@ fn signature(call: u64) -> u64 {
 }
 
 /// Calls that a board of a model remembers.
-const HISTORY: u64 = BOARD_WORDS as u64 - 3;
+const HISTORY: u64 = BOARD_WORDS as u64 - 4;
 
 /// What a board says after `calls` calls, as it is told to other nodes.
 fn told(calls: u64) -> [u64; BOARD_WORDS] {

@@ -502,6 +502,11 @@ typedef struct {
      * 0: none. KOLO_NO_RANK always does.
      */
     int noRank;
+    /**
+     * NULL, or the name, valid until `free`, that the program has given these ranks, as
+     * MPI_Comm_set_name does: errors and the log have it.
+     */
+    const char *name;
 } koloMpiTable;
 
 /**

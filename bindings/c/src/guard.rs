@@ -6,7 +6,7 @@ use crate::seat::{Member, Seat};
 use crate::types::{koloComm_t, koloResult_t};
 pub(crate) use kolo_core::base::caught::panicked;
 use kolo_core::base::lasting::Lasting;
-use kolo_core::base::{Code, Error, Rank, Result, caught};
+use kolo_core::base::{Code, Error, Result, caught};
 use std::ffi::{CStr, CString};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -162,9 +162,10 @@ fn guard_found(
 #[cold]
 pub(crate) fn failed(error: Error, seat: Option<&Seat>) -> koloResult_t {
     let error = match seat {
-        Some(seat) => error.at(Rank(seat.place().0)),
+        Some(seat) => seat.tells(error),
         None => error,
     };
+    let error = loud::placed(error, seat);
     let sentence = sentence(&error);
     let code = error.code.into();
     // A thread that is ending may have no place left for what the log needs.

@@ -82,12 +82,25 @@ unsafe extern "C" {
     fn libc_on_exit(function: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
 }
 
-/// Says that a call has failed, or counts it; with `KOLO_ERRORS=abort` it does not return.
-pub(crate) fn tell(error: &Error, sentence: &CStr, seat: Option<&Seat>) {
+/// Consequence of a call that fails, as the settings of its communicator say.
+fn wanted(seat: Option<&Seat>) -> Errors {
     let usual = logging::ensure();
     let member = seat.and_then(Seat::ready);
-    let errors = member.map_or(usual, |member| member.communicator.settings().errors());
-    if errors == Errors::Abort {
+    member.map_or(usual, |member| member.communicator.settings().errors())
+}
+
+/// The error with the place in the program, where the settings ask for it.
+pub(crate) fn placed(error: Error, seat: Option<&Seat>) -> Error {
+    // A thread that is ending may have no place left for what the log needs.
+    match caught(|| wanted(seat)) {
+        Ok(Errors::Backtrace) => error.with_place(),
+        _ => error,
+    }
+}
+
+/// Says that a call has failed, or counts it; with `KOLO_ERRORS=abort` it does not return.
+pub(crate) fn tell(error: &Error, sentence: &CStr, seat: Option<&Seat>) {
+    if wanted(seat) == Errors::Abort {
         stop_job(sentence, seat);
     }
     let owner = seat.map_or(NOBODY, owner);

@@ -8,7 +8,7 @@
 use crate::comms::COMMS;
 use crate::guard::Sentence;
 use crate::types::*;
-use kolo_core::base::{Error, Result};
+use kolo_core::base::{Error, Rank, Result};
 use kolo_core::comm::{Communicator, NO_RANK, RedOp, Starting};
 use kolo_core::dtype::DataType;
 use std::ffi::c_int;
@@ -136,6 +136,14 @@ impl Seat {
             (Some(member), _) => (member.communicator.rank(), member.communicator.nranks()),
             (None, Some(start)) => (start.rank(), start.nranks()),
             (None, None) => (0, 0),
+        }
+    }
+
+    /// An error of a call on it, with rank and name.
+    pub(crate) fn tells(&self, error: Error) -> Error {
+        match self.ready.get() {
+            Some(member) => member.communicator.tells(error),
+            None => error.at(Rank(self.place().0)),
         }
     }
 

@@ -50,9 +50,9 @@ pub unsafe extern "C" fn koloCommInitTable(
 /// `table` is NULL or as kolo.h asks: it has as many bytes as its `size` says.
 unsafe fn brings_mpi(table: *const koloMpiTable) -> bool {
     // SAFETY: the caller's promise; every version of the table begins with its size.
-    let whole = !table.is_null() && unsafe { (*table).size } >= size_of::<koloMpiTable>();
+    let has_it = !table.is_null() && unsafe { (*table).size } >= offset_of!(koloMpiTable, world);
     // SAFETY: the field is there.
-    whole && unsafe { !(*table).net.is_null() }
+    has_it && unsafe { !(*table).net.is_null() }
 }
 
 // What kolo.h shows is what the core reads.
@@ -75,7 +75,8 @@ same_place!(
     problemCode = problem_code,
     net = net,
     world = world,
-    noRank = no_rank
+    noRank = no_rank,
+    name = name
 );
 const _: () = assert!(size_of::<koloMpiTable>() == size_of::<MpiTable>());
 const _: () = assert!(KOLO_MPI_TABLE_VERSION == TABLE_VERSION);

@@ -344,6 +344,9 @@ pub struct koloMpiTable {
     /// The negative number that means "no rank" to the launcher, as MPI_PROC_NULL does to MPI;
     /// 0: none. KOLO_NO_RANK always does.
     pub noRank: c_int,
+    /// NULL, or the name, valid until `free`, that the program has given these ranks, as
+    /// MPI_Comm_set_name does: errors and the log have it.
+    pub name: *const c_char,
 }
 
 impl From<Code> for koloResult_t {

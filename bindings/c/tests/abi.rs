@@ -32,8 +32,13 @@ fn compile_and_run(program: &str) {
 }
 
 fn compile(program: &str) -> PathBuf {
+    compile_as(program, program, &["-g"])
+}
+
+/// The program under this name, compiled with these words.
+fn compile_as(name: &str, program: &str, words: &[&str]) -> PathBuf {
     let library = library::folder();
-    let binary = library.join(program);
+    let binary = library.join(name);
     output(
         Command::new("cc")
             .args([
@@ -41,11 +46,11 @@ fn compile(program: &str) -> PathBuf {
                 "-Wall",
                 "-Wextra",
                 "-Werror",
-                "-g",
                 "-pthread",
                 "-I",
             ])
             .arg(root().join("include"))
+            .args(words)
             .arg(root().join(format!("../../tests/abi/{program}.c")))
             .arg("-o")
             .arg(&binary)
@@ -135,6 +140,43 @@ fn the_first_error_ends_the_process_where_that_is_asked_for() {
     assert_eq!(lines.len(), 2, "{errors}");
     assert!(lines[0].starts_with("kolo: MemFree: "), "{errors}");
     assert!(lines[1].contains("KOLO_ERRORS is abort"), "{errors}");
+}
+
+/// The two sentences of `tests/abi/place.c`, with the lines of their calls.
+fn places(name: &str, words: &[&str], errors: &str) -> [(String, String); 2] {
+    let binary = compile_as(name, "place", words);
+    let said = output(Command::new(binary).env("KOLO_ERRORS", errors));
+    let mut lines = said.lines().map(|line| {
+        let (line, sentence) = line.split_once(' ').expect(line);
+        (line.to_owned(), sentence.to_owned())
+    });
+    [lines.next().expect("one"), lines.next().expect("two")]
+}
+
+#[test]
+fn an_error_names_the_communicator_and_where_it_is_asked_for_the_place() {
+    const FUNCTIONS: [&str; 2] = ["faulty_step", "faulty_start"];
+    let begin = "kolo: rank 0: Send on communicator ocean: a blocking message to oneself";
+    for (at, (line, sentence)) in places("place", &["-g"], "backtrace").iter().enumerate() {
+        let called = format!(". Called by {} (", FUNCTIONS[at]);
+        assert!(sentence.contains(&called), "{sentence}");
+        let end = format!("place.c:{line})");
+        assert!(sentence.ends_with(&end), "{end}: {sentence}");
+        assert!(at > 0 || sentence.starts_with(begin), "{sentence}");
+    }
+    // Without debug information, and without names.
+    for (at, (_, sentence)) in places("bare", &["-g0"], "backtrace").iter().enumerate() {
+        let called = format!(". Called by {}+0x", FUNCTIONS[at]);
+        let has_it = sentence.contains(&called) && sentence.ends_with(" of bare");
+        assert!(has_it, "{sentence}");
+    }
+    for (_, sentence) in places("stripped", &["-g0", "-s"], "backtrace") {
+        let has_it = sentence.contains(". Called at 0x") && sentence.ends_with(" of stripped");
+        assert!(has_it, "{sentence}");
+    }
+    let [(_, named), (_, unnamed)] = places("unasked", &["-g"], "return");
+    assert!(named.starts_with(begin), "{named}");
+    assert!(!named.contains(". Called ") && !unnamed.contains(". Called "));
 }
 
 #[test]

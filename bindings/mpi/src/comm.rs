@@ -6,7 +6,7 @@ use mpi::ffi;
 use mpi::topology::{Communicator, SimpleCommunicator};
 use mpi::traits::{AsRaw, FromRaw};
 use std::borrow::Cow;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,6 +38,8 @@ pub struct Context {
     nranks: usize,
     thread_level: c_int,
     probe_tag: c_int,
+    /// As the program has named the communicator; empty where it has not.
+    name: CString,
     freed: AtomicBool,
 }
 
@@ -112,6 +114,7 @@ impl Context {
             comm,
             thread_level: level_of(),
             probe_tag: largest_tag(),
+            name: given_name(raw),
             freed: AtomicBool::new(false),
         }))
     }
@@ -130,6 +133,7 @@ impl Context {
             world: SimpleCommunicator::world().size() as usize,
             // SAFETY: a constant of the MPI library.
             no_rank: unsafe { ffi::RSMPI_PROC_NULL },
+            name: context.name.as_ptr(),
             ..empty_table()
         }
     }
@@ -165,6 +169,24 @@ impl Context {
     pub unsafe fn raw(context: *mut c_void) -> ffi::MPI_Comm {
         // SAFETY: the caller's promise.
         unsafe { held(context) }.comm.as_raw()
+    }
+}
+
+/// The name that the program has given a live communicator, empty where it has given none: those of
+/// MPI itself name all programs' communicators alike.
+fn given_name(comm: ffi::MPI_Comm) -> CString {
+    /// No MPI has longer ones.
+    const MOST_BYTES: usize = 1024;
+    let mut name = [0 as c_char; MOST_BYTES];
+    let mut length = 0;
+    // SAFETY: a live communicator, and a place for any name.
+    let code = unsafe { ffi::PMPI_Comm_get_name(comm, name.as_mut_ptr(), &mut length) };
+    // SAFETY: MPI ends the name by a zero, and where it wrote none the array does.
+    let name = unsafe { CStr::from_ptr(name.as_ptr()) };
+    let is_given = code == 0 && !name.to_bytes().starts_with(b"MPI_COMM_");
+    match is_given {
+        true => name.to_owned(),
+        false => CString::default(),
     }
 }
 
@@ -210,6 +232,7 @@ fn empty_table() -> MpiTable {
         net: std::ptr::null(),
         world: 0,
         no_rank: 0,
+        name: std::ptr::null(),
     }
 }
 

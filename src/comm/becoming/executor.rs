@@ -33,15 +33,15 @@ pub(in crate::comm) fn exec(
     }
     let (settings, node, rank) = (party.settings, party.node, party.bootstrap.rank());
     let (nranks, layout) = (inputs.nranks, *node.layout());
-    let wiring = (rank.index(), nranks as usize, layout.channels);
-    let me = &party.places[rank.index()];
-    let here = party.places.iter().filter(|it| it.shares_process(me));
+    let (me, places, all) = (rank.index(), party.places, nranks as usize);
+    let here = places.iter().filter(|it| it.shares_process(&places[me]));
     let bounded = node.clone();
     let bounded = bounded.bounded_by(settings.slot_memory() as usize, here.count());
     let (source, bell) = (Box::new(bounded), Box::new(node.clone()));
-    let mut wires = Wires::new(wiring, node.fans(), source, bell);
+    let mut wires = Wires::new((me, all, layout.channels), node.fans(), source, bell);
     wires.place_on(net::plain_channels(settings, layout.channels));
     wires.carried = network.map_or_else(Default::default, |it| net::carried(&it.links));
+    wires.sends_meet = settings.check();
     let flip = settings.fault_flip().filter(|flip| flip.rank == rank.0);
     let turns = match network.is_some_and(|network| network.takes_turns) {
         true => wires.channels(),

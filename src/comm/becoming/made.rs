@@ -14,7 +14,7 @@ use crate::comm::failing::whereabouts::Whereabouts;
 use crate::comm::flight::relief;
 use crate::comm::flight::turn::IdleHook;
 use crate::comm::owned::Exec;
-use crate::comm::state::{Blocked, CallsSeen, Ending, Inner, MadeOps, WaitSetup};
+use crate::comm::state::{Blocked, CallsSeen, CommName, Ending, Inner, MadeOps, WaitSetup};
 use crate::config::{self, Settings};
 use crate::proxy::progress::{PATIENCE, Work};
 use crate::proxy::{Watch, asked};
@@ -56,7 +56,7 @@ pub(in crate::comm) fn put_together(party: &net::Party, made: Made) -> Communica
     let inner = Arc::new(Inner {
         rank,
         nranks: bootstrap.nranks(),
-        name: made.name.unwrap_or_else(|| format!("{:08x}", nonce as u32)),
+        name: CommName::new(made.name.or_else(|| bootstrap.name()), nonce),
         places: places.iter().map(RankPlace::to_string).collect(),
         process_mates: process_mates(rank, places),
         node: node.clone(),

@@ -376,7 +376,7 @@ pub(in crate::comm) fn run(members: &[Member], group: usize) -> Result<()> {
     }
     // All of a group runs, or nothing.
     for member in members {
-        let at = |error: Error| error.at(Rank(member.comm.inner.rank));
+        let at = |error: Error| member.comm.inner.tells(error);
         if let Some(stream) = device_stream(member) {
             admit(&*member.comm.inner.user()?, &member.checked, stream).map_err(at)?;
         }

@@ -12,7 +12,7 @@ use super::group;
 use super::handles::RedOp;
 use super::in_call::InCall;
 use super::tally;
-use crate::base::{Error, Rank, Result};
+use crate::base::{Error, Result};
 use crate::comm::Communicator;
 use crate::comm::flight::lock::Guard;
 use crate::comm::flight::op::Op;
@@ -57,7 +57,7 @@ impl Communicator {
         };
         run(unseen).map_err(|error| {
             let name = unseen.call.collective.name();
-            error.at(Rank(self.inner.rank)).during(name)
+            self.inner.tells(error).during(name)
         })
     }
 
@@ -124,7 +124,7 @@ impl Communicator {
                 .and_then(|()| self.run_checked(&mut recv, stream));
             pushed.and(group::end())
         };
-        run().map_err(|error| error.at(Rank(self.inner.rank)).during("SendRecv"))
+        run().map_err(|error| self.inner.tells(error).during("SendRecv"))
     }
 
     /// As [`Communicator::enqueue`] on a stream, but a message joins the messages at the end of the
@@ -142,11 +142,7 @@ impl Communicator {
             let mut checked = self.inner.check(call)?;
             self.on_stream(&mut checked, stream, true)
         };
-        run().map_err(|error| {
-            error
-                .at(Rank(self.inner.rank))
-                .during(call.collective.name())
-        })
+        run().map_err(|error| self.inner.tells(error).during(call.collective.name()))
     }
 
     #[inline]
@@ -382,7 +378,11 @@ impl Inner {
         if exec.engine.is_between_nodes() {
             let check = self.check_op(exec, checked);
             let check = check.map_err(|error| self.fail(exec, error))?;
-            return self.run_alone(exec, Box::new(check), number);
+            return self.run_alone(
+                exec,
+                Box::new(check),
+                (checked.call.collective.name(), number).into(),
+            );
         }
         // It is this call in which others are waited for, and not the barrier that shows it.
         let shown = checked.shown().small();

@@ -36,7 +36,7 @@ impl Communicator {
     pub fn graph(&self, sources: &[Option<u32>], destinations: &[Option<u32>]) -> Result<Graph> {
         let edges = Neighbours::new(sources.to_vec(), destinations.to_vec());
         self.connect(edges)
-            .map_err(|error| error.at(Rank(self.rank())).during("GraphCreate"))
+            .map_err(|error| self.inner.tells(error).during("GraphCreate"))
     }
 
     /// The symmetric graph of a Cartesian grid: for each dimension the neighbour below and the one
@@ -64,7 +64,7 @@ impl Communicator {
             }
             self.connect(Neighbours::cartesian(self.rank(), dims, periodic))
         };
-        make().map_err(|error| error.at(Rank(self.rank())).during("CartCreate"))
+        make().map_err(|error| self.inner.tells(error).during("CartCreate"))
     }
 
     /// Checks with all ranks that every edge has both ends.

@@ -9,6 +9,7 @@ use super::call::{Checked, Collective};
 use super::device;
 use super::in_call::InCall;
 use super::member::Member;
+use super::waiting_call::WaitingCall;
 use super::{tally, traced};
 use crate::base::lasting::Lasting;
 use crate::base::{Error, Result};
@@ -161,7 +162,7 @@ fn run_bundle(members: &[Member]) -> Option<Result<()>> {
     }
     let collective = members[0].checked.call.collective;
     let messages = members.iter().map(|member| &member.checked);
-    if messages.clone().all(|checked| is_small(&exec, checked)) {
+    if !inner.seen.compared && messages.clone().all(|checked| is_small(&exec, checked)) {
         return Some(run_small(inner, &mut exec, messages, collective));
     }
     let mut op = exec.spare_op(collective);
@@ -174,10 +175,15 @@ fn run_bundle(members: &[Member]) -> Option<Result<()>> {
             return Some(Err(inner.fail(&mut exec, error)));
         }
     }
-    Some(inner.run_alone(&mut exec, op, None))
+    let call = match members {
+        [one] => WaitingCall::of(&one.checked, None),
+        _ => (collective.name(), None).into(),
+    };
+    Some(inner.run_alone(&mut exec, op, call))
 }
 
-/// Whether a message moves without a plan: it is small, and not to this rank itself.
+/// Whether a message moves without a plan: it is small, and not to this rank itself. None does
+/// where calls are compared, as the plan waits for the receive.
 fn is_small(exec: &Exec, checked: &Checked) -> bool {
     let route = exec.route(checked);
     matches!(route, Route::Messages(_) | Route::Nothing) && checked.call.peer != exec.members.rank
@@ -198,7 +204,7 @@ fn run_small<'a>(
             added.map_err(|error| inner.fail(exec, error))?;
         }
     }
-    inner.run_messages(exec, (collective, None))
+    inner.run_messages(exec, (collective.name(), None).into())
 }
 
 /// Runs `init` at the outermost end, in parallel with the others of the group; those that use the
@@ -294,7 +300,7 @@ fn run_calls(members: &[Member]) -> Result<()> {
         }
         let inner = &part.comm.inner;
         if alone && let Some((last, name)) = &last {
-            return inner.drive_until(&mut part.exec, last, (name, None));
+            return inner.drive_until(&mut part.exec, last, (*name, None));
         }
         drop(part.exec);
         inner.set_off();

@@ -5,6 +5,7 @@
 //! as the plan would.
 
 use super::call::{Checked, Collective};
+use super::waiting_call::WaitingCall;
 use crate::base::Result;
 use crate::comm::flight::wait::Waiter;
 use crate::comm::owned::{Exec, Sizes};
@@ -104,7 +105,7 @@ impl Inner {
         // SAFETY: the promise of `enqueue`.
         let begun = unsafe { exec.engine.begin_exchange(&checked.small(), placing) };
         exec.counts.steps_planned += begun.map_err(|error| self.fail(exec, error))?;
-        self.run_messages(exec, (collective, number))
+        self.run_messages(exec, WaitingCall::of(checked, number))
     }
 
     /// The same on one node, where the call is some messages that are alike.
@@ -133,7 +134,7 @@ impl Inner {
             return None;
         }
         let order = message(checked, &exec.sizes);
-        let mut waiter = Waiter::new(self, (collective.name(), None));
+        let mut waiter = Waiter::new(self, WaitingCall::of(checked, None));
         // SAFETY: the promise of `enqueue`.
         let ended = unsafe { exec.engine.message(&order, &mut waiter) };
         drop(waiter);
@@ -194,13 +195,9 @@ impl Inner {
     }
 
     /// Runs the messages that were taken down.
-    pub(in crate::comm) fn run_messages(
-        &self,
-        exec: &mut Exec,
-        (collective, number): (Collective, Option<u64>),
-    ) -> Result<()> {
+    pub(in crate::comm) fn run_messages(&self, exec: &mut Exec, call: WaitingCall) -> Result<()> {
         exec.counts.steps_planned += exec.engine.messages();
-        let ended = self.drive(exec, (collective.name(), number), |exec| {
+        let ended = self.drive(exec, call, |exec| {
             // SAFETY: the promise of `enqueue`.
             Ok(unsafe { exec.engine.pass_messages() }?.into())
         });
@@ -215,11 +212,10 @@ impl Inner {
         number: Option<u64>,
         placing: Placing,
     ) -> Result<()> {
-        let call = &checked.call;
         exec.counts.steps_planned += 1;
         exec.engine.begin_reduce();
         let small = checked.small();
-        let ended = self.drive(exec, (call.collective.name(), number), |exec| {
+        let ended = self.drive(exec, WaitingCall::of(checked, number), |exec| {
             // SAFETY: the promise of `enqueue`.
             Ok(unsafe { exec.engine.pass_reduce(&small, placing) }?.into())
         });

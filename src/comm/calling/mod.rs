@@ -30,3 +30,4 @@ pub(in crate::comm) mod summable;
 pub(in crate::comm) mod tally;
 pub(in crate::comm) mod traced;
 pub(in crate::comm) mod vector;
+pub(in crate::comm) mod waiting_call;

@@ -2,7 +2,7 @@
 
 use super::call::{Call, Checked, Collective};
 use super::handles::RedOp;
-use crate::base::{Error, Rank, Result};
+use crate::base::{Error, Result};
 use crate::comm::Communicator;
 use crate::dtype::DataType;
 use crate::exec::combine::Combine;
@@ -52,7 +52,7 @@ impl Communicator {
                 expected_ns: route.expected_ns(&asked, table),
             })
         };
-        run().map_err(|error: Error| error.at(Rank(self.inner.rank)))
+        run().map_err(|error: Error| self.inner.tells(error))
     }
 
     fn asked(

@@ -137,12 +137,11 @@ impl Communicator {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         ops.remove(&op.0).map(|_| ()).ok_or_else(|| {
-            Error::argument(
+            let error = Error::argument(
                 format!("{} is not an operation made on this communicator", op.0),
                 "destroy each operation once, on the communicator that made it",
-            )
-            .at(Rank(self.inner.rank))
-            .during("RedOpDestroy")
+            );
+            self.inner.tells(error).during("RedOpDestroy")
         })
     }
 }

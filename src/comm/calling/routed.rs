@@ -6,6 +6,7 @@
 
 use super::call::{Checked, Collective};
 use super::exact;
+use super::waiting_call::WaitingCall;
 use crate::base::{Error, Result};
 use crate::comm::flight::op::Op;
 use crate::comm::owned::Exec;
@@ -51,8 +52,11 @@ impl Inner {
             self.let_readers_run(exec, checked.bytes);
             return ended;
         }
+        let is_message = checked.call.collective.is_point_to_point();
         match route {
             Route::Exact => return self.exact(exec, checked, number),
+            // The plan waits for the receive.
+            Route::Messages(_) if self.seen.compared && is_message => {}
             Route::Messages(choice) => return self.small_messages(exec, checked, number, choice),
             Route::Composed => {
                 let parts = self.parts_of(exec, checked);
@@ -68,7 +72,7 @@ impl Inner {
         // call from its beginning.
         let added = self.add_to(&mut op, exec, checked, route);
         added.map_err(|error| self.fail(exec, error))?;
-        self.run_alone(exec, op, number)?;
+        self.run_alone(exec, op, WaitingCall::of(checked, number))?;
         self.let_readers_run(exec, checked.bytes);
         Ok(())
     }

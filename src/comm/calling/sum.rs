@@ -7,7 +7,7 @@ use super::call::{Call, Checked, Collective};
 use super::exact::most_whole;
 use super::group;
 use super::handles::RedOp;
-use crate::base::{Error, Rank, Result};
+use crate::base::{Error, Result};
 use crate::comm::Communicator;
 use crate::comm::owned::Exec;
 use crate::comm::state::Inner;
@@ -93,15 +93,15 @@ impl Communicator {
     /// As [`Communicator::sum_exact`], and for a mask of another length.
     pub fn sum_exact_masked<T: Summand>(&self, terms: &[T], mask: &[bool]) -> Result<T> {
         if terms.len() != mask.len() {
-            return Err(Error::argument(
+            let error = Error::argument(
                 format!(
                     "the mask has {} entries for {} terms",
                     mask.len(),
                     terms.len()
                 ),
                 "pass a mask with one entry for each term",
-            )
-            .at(Rank(self.rank())));
+            );
+            return Err(self.inner.tells(error));
         }
         let mut sum = ExactSum::new();
         sum.add_masked(terms, mask);
@@ -159,6 +159,6 @@ impl Communicator {
             }
             Ok(())
         };
-        run().map_err(|error| error.at(Rank(self.inner.rank)).during("SumExact"))
+        run().map_err(|error| self.inner.tells(error).during("SumExact"))
     }
 }

@@ -9,7 +9,7 @@ use super::graph::Graph;
 use super::handles::RedOp;
 use super::parts::{Deed, Part};
 use crate::base::exchange::{self, Transfer};
-use crate::base::{Error, Rank, Result, Share};
+use crate::base::{Error, Result, Share};
 use crate::comm::Communicator;
 use crate::comm::flight::stream::Stream;
 use crate::comm::state::Inner;
@@ -83,11 +83,7 @@ impl Communicator {
         stream: Option<&Stream>,
     ) -> Result<()> {
         let run = || self.run_checked(&mut self.check_vector(call)?, stream);
-        run().map_err(|error| {
-            error
-                .at(Rank(self.inner.rank))
-                .during(call.collective.name())
-        })
+        run().map_err(|error| self.inner.tells(error).during(call.collective.name()))
     }
 
     /// As [`Communicator::enqueue_vector`], in a scope.
@@ -100,11 +96,7 @@ impl Communicator {
         stream: &Stream,
     ) -> Result<()> {
         let run = || self.on_stream(&mut self.check_vector(call)?, stream, true);
-        run().map_err(|error| {
-            error
-                .at(Rank(self.inner.rank))
-                .during(call.collective.name())
-        })
+        run().map_err(|error| self.inner.tells(error).during(call.collective.name()))
     }
 
     fn check_vector(&self, call: &VectorCall<'_>) -> Result<Checked> {

@@ -40,7 +40,7 @@
 
 use super::lengths::require;
 use super::safe_blocks::block_calls;
-use crate::base::{Error, Rank, Result};
+use crate::base::{Error, Result};
 use crate::comm::{Blocks, Call, Collective, Communicator, Graph, RedOp, Stream, VectorCall};
 use crate::dtype::{Element, outside_operations};
 use std::marker::PhantomData;
@@ -301,7 +301,7 @@ impl Communicator {
 
     /// An error about the arguments of a call, with this rank and the call.
     pub(in crate::comm) fn of_call<T>(&self, call: Collective, result: Result<T>) -> Result<T> {
-        result.map_err(|error| error.at(Rank(self.rank())).during(call.name()))
+        result.map_err(|error| self.inner.tells(error).during(call.name()))
     }
 
     fn require(&self, call: Collective, name: &str, found: usize, wanted: usize) -> Result<()> {
@@ -347,7 +347,7 @@ impl Communicator {
         &'env self,
         body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> Result<R>,
     ) -> Result<R> {
-        let named = |error: Error| error.at(Rank(self.rank())).during("scope");
+        let named = |error: Error| self.inner.tells(error).during("scope");
         // The end of the scope must be able to wait, for the buffers are only borrowed.
         outside_operations("opens a scope").map_err(named)?;
         let stream = Stream::new().map_err(named)?;

@@ -1,10 +1,12 @@
 //! Saying what went wrong between ranks: who called something else, who is late.
 
+use super::circle::{REMEDY, circle};
 use super::disagreement::{both, reason};
 use crate::base::clock;
 use crate::base::turns;
 use crate::base::{Code, Error, Rank, Result};
 use crate::comm::calling::call::{Collective, describe};
+use crate::comm::calling::waiting_call::WaitingCall;
 use crate::comm::owned::Exec;
 use crate::comm::state::Inner;
 use crate::dtype::DataType;
@@ -243,20 +245,16 @@ fn vote(mut seen: impl Iterator<Item = (u32, u64)> + Clone) -> Option<Vote> {
 ///
 /// # Errors
 /// If it has destroyed the communicator without entering the call.
-pub(in crate::comm) fn check_left(
-    inner: &Inner,
-    call: (&'static str, Option<u64>),
-    peer: usize,
-) -> Result<()> {
+pub(in crate::comm) fn check_left(inner: &Inner, call: &WaitingCall, peer: usize) -> Result<()> {
     let board = inner.node.board(peer);
-    let entered = call.1.is_some_and(|number| board.calls() >= number);
+    let entered = call.number.is_some_and(|number| board.calls() >= number);
     if peer as u32 == inner.rank || entered || !board.has_left() {
         return Ok(());
     }
     let peer = Rank(peer as u32);
     Err(left(
         (peer, inner.place(peer.0), board),
-        (Rank(inner.rank), call.0),
+        (Rank(inner.rank), call.name),
     ))
 }
 
@@ -349,12 +347,27 @@ fn gone(board: &Board) -> (&'static str, &'static str) {
     }
 }
 
-/// Who is waited for, in words.
-pub(in crate::comm) fn late(
-    inner: &Inner,
-    call: (&'static str, Option<u64>),
-    peer: usize,
-) -> String {
+/// Words about a rank that is waited for.
+pub(in crate::comm) struct LateRank {
+    pub who: String,
+    /// Remedy, where one is known.
+    pub remedy: Option<&'static str>,
+}
+
+impl LateRank {
+    /// The remedy as it follows a sentence.
+    pub fn advice(&self) -> String {
+        let advice = |remedy| format!(". Remedy: {remedy}");
+        self.remedy.map(advice).unwrap_or_default()
+    }
+}
+
+/// Words about whoever holds up a call that waits for `peer`.
+pub(in crate::comm) fn late(inner: &Inner, call: &WaitingCall, peer: usize) -> LateRank {
+    if let Some(who) = circle(inner, call, peer) {
+        let remedy = Some(REMEDY);
+        return LateRank { who, remedy };
+    }
     let proxies = match inner.links() {
         Some(links) if links.is_remote(peer) => links.proxies(),
         _ => Default::default(),
@@ -364,9 +377,12 @@ pub(in crate::comm) fn late(
         .map(|rank| format!("rank {rank} on {}", inner.place(rank.0)))
         .collect();
     let who = late_rank(inner, call, peer);
-    match through.is_empty() {
-        true => who,
-        false => format!("{who}; this rank sends through {}", through.join(", ")),
+    LateRank {
+        who: match through.is_empty() {
+            true => who,
+            false => format!("{who}; this rank sends through {}", through.join(", ")),
+        },
+        remedy: None,
     }
 }
 
@@ -381,8 +397,8 @@ fn grouping(inner: &Inner, rank: u32) -> &'static str {
     }
 }
 
-fn late_rank(inner: &Inner, call: (&'static str, Option<u64>), peer: usize) -> String {
-    let Some(number) = call.1 else {
+fn late_rank(inner: &Inner, call: &WaitingCall, peer: usize) -> String {
+    let Some(number) = call.number else {
         return format!(
             "rank {peer} on {}, which has not called the matching operation{}",
             inner.place(peer as u32),

@@ -1,9 +1,10 @@
 //! What went wrong, who is told, and how everything in flight lets go of its buffers.
 //!
-//! [`fault`] finds the words, [`deaths`] hears of processes that ended, [`stop`] ends what is in
-//! flight, [`farewell`] looks once more before a rank leaves, [`report`] says where a
-//! rank is, by [`whereabouts`], when a signal ends it.
+//! [`fault`] finds the words, [`circle`] those for sends that wait for each other. [`deaths`] hears
+//! of processes that ended, [`stop`] ends what is in flight, [`farewell`] looks once more before a
+//! rank leaves, [`report`] says where a rank is, by [`whereabouts`], when a signal ends it.
 
+pub(in crate::comm) mod circle;
 pub(in crate::comm) mod deaths;
 mod disagreement;
 pub(in crate::comm) mod ended;

@@ -11,6 +11,7 @@ use crate::base::last_words::{self, Kept};
 use crate::base::turns;
 use crate::base::{Rank, Result, caught};
 use crate::comm::calling::call::describe;
+use crate::comm::calling::waiting_call::WaitingCall;
 use crate::comm::logging::Acting;
 use crate::comm::state::Inner;
 use crate::config::{OnSignal, Settings};
@@ -46,9 +47,14 @@ fn words(notes: &Whereabouts, inner: &Inner) -> String {
         return text + &format!(", phase `waiting`: for {waited:.1} s");
     };
     let queued = inner.blocked.call.load(Ordering::Relaxed);
-    let number = wait.call.1.or((queued != 0).then_some(queued));
-    let late = fault::late(inner, (wait.call.0, number), peer);
-    text + &format!(", phase `waiting`: for {waited:.1} s for {late}")
+    let number = wait.call.number.or((queued != 0).then_some(queued));
+    let call = WaitingCall {
+        number,
+        ..wait.call
+    };
+    let late = fault::late(inner, &call, peer);
+    let (who, advice) = (&late.who, late.advice());
+    text + &format!(", phase `waiting`: for {waited:.1} s for {who}{advice}")
 }
 
 impl Under {
@@ -75,7 +81,7 @@ fn last_call(inner: &Inner, wait: Option<&Wait>) -> String {
     match wait {
         Some(wait) => format!(
             "in {} on a stream or in a group, begun last: {last}",
-            wait.call.0
+            wait.call.name
         ),
         None => format!("outside of kolo, begun last: {last}"),
     }

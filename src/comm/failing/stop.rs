@@ -65,12 +65,12 @@ impl Inner {
     #[cold]
     pub fn stop_error(&self) -> Error {
         if fork::in_child_of_user() {
-            return Error::usage(
+            let error = Error::usage(
                 "this process was forked from the one that made the communicator",
                 "make calls only in the process that made the communicator; create communicators \
                  after fork",
-            )
-            .at(Rank(self.rank));
+            );
+            return self.tells(error);
         }
         if let Some(error) = self.links().and_then(Links::failure)
             && !self.ending.stopped.load(Ordering::Acquire)

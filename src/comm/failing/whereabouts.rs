@@ -10,6 +10,7 @@
 
 use crate::base::clock::{self, Moment};
 use crate::comm::calling::call::Checked;
+use crate::comm::calling::waiting_call::WaitingCall;
 use crate::comm::owned::Exec;
 use crate::config::{OnSignal, Settings};
 use crate::plan::Collective;
@@ -42,7 +43,7 @@ pub(super) struct Wait {
     number: u64,
     /// The rank that it is for, once that is known.
     pub peer: Option<usize>,
-    pub call: (&'static str, Option<u64>),
+    pub call: WaitingCall,
     pub since: Moment,
 }
 
@@ -80,14 +81,14 @@ impl Whereabouts {
     }
 
     /// A wait has begun; its number.
-    pub fn waits(&self, call: (&'static str, Option<u64>)) -> u64 {
+    pub fn waits(&self, call: impl Into<WaitingCall>) -> u64 {
         // Relaxed: only distinct numbers are wanted.
         let number = self.begun.fetch_add(1, Ordering::Relaxed);
         let since = clock::now();
         lock(&self.waits).push(Wait {
             number,
             peer: None,
-            call,
+            call: call.into(),
             since,
         });
         number
@@ -119,7 +120,7 @@ mod tests {
             let waits = lock(&here.waits);
             waits
                 .iter()
-                .map(|wait| (wait.call.0, wait.peer))
+                .map(|wait| (wait.call.name, wait.peer))
                 .collect::<Vec<_>>()
         };
         let (first, second) = (

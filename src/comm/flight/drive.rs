@@ -4,7 +4,8 @@ use super::completion::Completion;
 use super::op::{Op, Step};
 use super::wait::Waiter;
 use crate::base::caught::panicked;
-use crate::base::{Error, Rank, Result, caught};
+use crate::base::{Error, Result, caught};
+use crate::comm::calling::waiting_call::WaitingCall;
 use crate::comm::owned::Exec;
 use crate::comm::state::Inner;
 use crate::exec::{CommDevice, Stop, Waiting};
@@ -26,9 +27,8 @@ impl Inner {
         &self,
         exec: &mut Exec,
         mut op: Box<Op>,
-        number: Option<u64>,
+        call: WaitingCall,
     ) -> Result<()> {
-        let call = (op.collective.name(), number);
         if let Err(error) = self.drive(exec, call, |exec| self.pass_op(exec, &mut op)) {
             // Its buffers may be shown to peers: it ends with the calls in flight.
             exec.queue.push_front(*op);
@@ -46,19 +46,19 @@ impl Inner {
     pub(in crate::comm) fn drive(
         &self,
         exec: &mut Exec,
-        call: (&'static str, Option<u64>),
+        call: WaitingCall,
         pass: impl FnMut(&mut Exec) -> std::result::Result<Step, Stop>,
     ) -> Result<()> {
         // Spelled out: whoever follows a call comes by here, and opens no file for it.
         let driven = catch_unwind(AssertUnwindSafe(|| self.drive_on(exec, call, pass)));
-        driven.unwrap_or_else(|panic| Err(panicked(panic).at(Rank(self.rank)).during(call.0)))
+        driven.unwrap_or_else(|panic| Err(self.tells(panicked(panic)).during(call.name)))
     }
 
     #[inline]
     fn drive_on(
         &self,
         exec: &mut Exec,
-        call: (&'static str, Option<u64>),
+        call: WaitingCall,
         mut pass: impl FnMut(&mut Exec) -> std::result::Result<Step, Stop>,
     ) -> Result<()> {
         let mut waiter = Waiter::new(self, call);
@@ -73,8 +73,8 @@ impl Inner {
                 }
                 Ok(Step::Blocked(peer)) => waiter.pause(peer)?,
                 Err(stop) => {
-                    let error = self.because(exec, stop, call.1);
-                    return Err(error.at(Rank(self.rank)).during(call.0));
+                    let error = self.because(exec, stop, call.number);
+                    return Err(self.tells(error).during(call.name));
                 }
             }
         }
@@ -139,7 +139,7 @@ impl Inner {
         &self,
         exec: &mut Exec,
         last: &Completion,
-        call: (&'static str, Option<u64>),
+        call: impl Into<WaitingCall>,
     ) -> Result<()> {
         let mut waiter = Waiter::new(self, call);
         loop {
@@ -200,10 +200,8 @@ impl Inner {
                 }
                 Err(stop) => {
                     let number = op.number;
-                    let error = self
-                        .because(exec, stop, number)
-                        .at(Rank(self.rank))
-                        .during(op.collective.name());
+                    let error = self.because(exec, stop, number);
+                    let error = self.tells(error).during(op.collective.name());
                     exec.queue.push_front(op);
                     return Err(self.fail(exec, error));
                 }

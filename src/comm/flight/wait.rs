@@ -7,6 +7,8 @@
 use super::turn;
 use crate::base::clock::{self, Moment};
 use crate::base::{Code, Error, Result};
+use crate::comm::calling::waiting_call::WaitingCall;
+use crate::comm::failing::circle;
 use crate::comm::failing::fault;
 use crate::comm::failing::stood::Stood;
 use crate::comm::state::{Inner, WaitSetup};
@@ -16,6 +18,7 @@ use crate::proxy::progress::{Engine, Inside, Pass};
 use crate::proxy::service::Alarm;
 use crate::transport::futex::SystemFutex;
 use crate::transport::net::sleep_on;
+use crate::wire::board::SendNote;
 use crate::wire::doorbell::Ticket;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -38,18 +41,17 @@ const SUSPICION: Duration = Duration::from_millis(200);
 /// The waiting of one call. Most calls hardly wait: what it takes to wait for long is made then.
 pub(in crate::comm) struct Waiter<'a> {
     inner: &'a Inner,
-    /// Name of the call, and its number if it is a collective.
-    call: (&'static str, Option<u64>),
+    call: WaitingCall,
     spins: u32,
     long: Option<Long<'a>>,
 }
 
 impl<'a> Waiter<'a> {
     #[inline(always)]
-    pub fn new(inner: &'a Inner, call: (&'static str, Option<u64>)) -> Waiter<'a> {
+    pub fn new(inner: &'a Inner, call: impl Into<WaitingCall>) -> Waiter<'a> {
         Waiter {
             inner,
-            call,
+            call: call.into(),
             spins: 0,
             long: None,
         }
@@ -89,12 +91,13 @@ impl<'a> Waiter<'a> {
     #[cold]
     fn slow(&mut self, peer: usize) -> Result<()> {
         if self.inner.is_stopped() {
-            return Err(self.inner.stop_error().during(self.call.0));
+            return Err(self.inner.stop_error().during(self.call.name));
         }
         let (inner, call) = (self.inner, self.call);
-        self.long
-            .get_or_insert_with(|| Long::begin(inner, call))
-            .wait(peer)
+        let long = self.long.get_or_insert_with(|| Long::begin(inner, call));
+        let result = long.wait(peer);
+        long.has_failed |= result.is_err();
+        result
     }
 }
 
@@ -103,7 +106,7 @@ struct Long<'a> {
     inner: &'a Inner,
     /// Its number among the noted waits, where they are noted.
     noted: Option<u64>,
-    call: (&'static str, Option<u64>),
+    call: WaitingCall,
     since: Moment,
     yields: u32,
     nap: Duration,
@@ -116,6 +119,8 @@ struct Long<'a> {
     left: bool,
     /// Its end, as far as it was seen.
     ended: Stood,
+    /// It ends with an error: others that fail at the same time are to see for what it waited.
+    has_failed: bool,
     /// Whether MPI gets turns from this thread.
     has_turns: bool,
     /// Drives what is in flight.
@@ -123,7 +128,10 @@ struct Long<'a> {
 }
 
 impl<'a> Long<'a> {
-    fn begin(inner: &'a Inner, call: (&'static str, Option<u64>)) -> Long<'a> {
+    fn begin(inner: &'a Inner, call: WaitingCall) -> Long<'a> {
+        if call.sends != SendNote::NOTHING {
+            inner.node.board(inner.rank as usize).note_sends(call.sends);
+        }
         let noted = inner.whereabouts.as_ref().map(|here| here.waits(call));
         Long {
             inner,
@@ -137,6 +145,7 @@ impl<'a> Long<'a> {
             warned: false,
             asked: None,
             left: false,
+            has_failed: false,
             has_turns: false,
             ended: Stood::default(),
             inside: None,
@@ -227,21 +236,25 @@ impl<'a> Long<'a> {
     fn look(&mut self, peer: usize) -> Result<()> {
         let waited = self.since.waited();
         self.inner
-            .is_still_there(&mut self.ended, self.call.0, peer)?;
+            .is_still_there(&mut self.ended, self.call.name, peer)?;
         let wait = &self.inner.wait;
         if waited >= self.compared {
-            if let Err(error) = fault::check_left(self.inner, self.call, peer) {
+            if let Err(error) = fault::check_left(self.inner, &self.call, peer) {
                 if self.left {
                     return Err(error);
                 }
                 self.left = true;
                 return Ok(());
             }
+            let is_first = self.compared == SUSPICION;
             self.compared = waited * 2;
+            if is_first && self.call.sends != SendNote::NOTHING {
+                circle::forget_others(self.inner);
+            }
             // The boards of other nodes are as they were told: the answer counts the next time.
             self.inner.alarm(Alarm::Ask);
             let queued = self.inner.blocked.call.load(Ordering::Relaxed);
-            if let Some(call) = self.call.1.or((queued != 0).then_some(queued)) {
+            if let Some(call) = self.call.number.or((queued != 0).then_some(queued)) {
                 fault::compare_recent(self.inner, call)?;
             }
         }
@@ -253,30 +266,40 @@ impl<'a> Long<'a> {
         let answered = self.asked.is_none_or(|asked| waited >= asked + SUSPICION);
         if warns && !self.warned && answered {
             self.warned = true;
-            let late = fault::late(self.inner, self.call, peer);
+            let late = fault::late(self.inner, &self.call, peer);
             tracing::warn!(
-                "kolo: rank {}: {} has waited {:.0} s for {late}",
+                "kolo: rank {}: {}{} has waited {:.0} s for {}{}",
                 self.inner.rank,
-                self.call.0,
+                self.call.name,
+                self.inner.on(),
                 waited.as_secs_f64(),
+                late.who,
+                late.advice(),
             );
             if let Some(links) = self.inner.links() {
                 tracing::debug!("kolo: meanwhile {}", links.picture());
             }
         }
         if !wait.timeout.is_zero() && waited >= wait.timeout {
-            let late = fault::late(self.inner, self.call, peer);
+            let late = fault::late(self.inner, &self.call, peer);
+            let remedy = late.remedy.map_or_else(
+                || {
+                    format!(
+                        "look into the output of that rank, which may compute, write files or \
+                         hang; KOLO_TIMEOUT={} is how long calls wait here, and none is without \
+                         limit",
+                        wait.timeout.as_secs_f64()
+                    )
+                },
+                str::to_owned,
+            );
             return Err(Error::new(
                 Code::Timeout,
-                format!("waited {:.1} s for {late}", waited.as_secs_f64()),
-                format!(
-                    "look into the output of that rank, which may compute, write files or hang; \
-                     KOLO_TIMEOUT={} is how long calls wait here, and none is without limit",
-                    wait.timeout.as_secs_f64()
-                ),
+                format!("waited {:.1} s for {}", waited.as_secs_f64(), late.who),
+                remedy,
             )
             .with_peer(crate::base::Rank(peer as u32))
-            .during(self.call.0));
+            .during(self.call.name));
         }
         Ok(())
     }
@@ -288,7 +311,7 @@ impl Waiting for Waiter<'_> {
         Waiter::moved(self);
         match self.inner.is_stopped() {
             false => Ok(()),
-            true => Err(self.inner.stop_error().during(self.call.0)),
+            true => Err(self.inner.stop_error().during(self.call.name)),
         }
     }
 
@@ -324,6 +347,10 @@ impl Drop for Long<'_> {
         if let (Some(here), Some(number)) = (&self.inner.whereabouts, self.noted) {
             here.goes_on(number);
         }
+        if self.call.sends != SendNote::NOTHING && !self.has_failed {
+            let board = self.inner.node.board(self.inner.rank as usize);
+            board.note_sends(SendNote::NOTHING);
+        }
         if self.ticket.take().is_some() {
             self.inner.node.own_bell(self.inner.rank as usize).disarm();
         }
@@ -339,7 +366,7 @@ mod tests {
     #[test]
     fn whoever_sleeps_does_not_drive() {
         let comms = Communicator::init_all(2, &CommConfig::default()).unwrap();
-        let mut long = Long::begin(&comms[0].inner, ("a test", None));
+        let mut long = Long::begin(&comms[0].inner, ("a test", None).into());
         // As where something was in flight a moment ago.
         long.inside = Some(Engine::global().enter());
         long.yields = comms[0].inner.wait.yields;

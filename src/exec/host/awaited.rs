@@ -10,7 +10,6 @@ use super::engine::HostEngine;
 use super::growing::{PART_BYTES, TokenOrder};
 use super::oneshot::SmallCall;
 use super::scratch::{FEW_SOURCES, Sources};
-use super::trials::LEAST_OVER_SLOTS;
 use super::wires::Wires;
 use crate::dtype;
 use crate::exec::Waiting;
@@ -369,7 +368,7 @@ impl HostEngine {
     /// Whether a message of so many bytes does. For larger ones launches try what is better.
     #[inline(always)]
     pub fn awaits_message(&self, bytes: usize) -> bool {
-        bytes < LEAST_OVER_SLOTS && !self.wires.carried.somewhere()
+        bytes < self.awaits_below
     }
 
     /// Runs a small gather or reduce. Returns how many steps its plan has.

@@ -11,13 +11,13 @@ use super::launch::{self, Bound, Launch};
 use super::messages::{Contributors, Messages, SmallExchange, SmallReduce};
 use super::schedule::Latest;
 use super::scratch::Sources;
-use super::trials::StoreTrials;
+use super::trials::{LEAST_OVER_SLOTS, StoreTrials};
 use super::wires::Wires;
 use crate::base::{Error, Result, clock};
 use crate::exec::order::{LaunchOrder, MessageOrder, Planner, SmallOrder};
 use crate::exec::stop::{Progress, Stop};
 use crate::plan::cache::Key;
-use crate::plan::{Cache, Placing, Protocol};
+use crate::plan::{Cache, Geometry, Placing, Protocol};
 use std::sync::Arc;
 
 /// Connections, plans and kernels of one rank of a communicator on host memory.
@@ -28,6 +28,8 @@ pub struct HostEngine {
     pub(super) kernels: Kernels,
     /// Slices from this size on are written past the cache.
     pub(super) stream_bytes: usize,
+    /// Messages of fewer bytes move as they are waited for.
+    pub(super) awaits_below: usize,
     /// How results are written.
     trials: StoreTrials,
     pub(super) sources: Sources,
@@ -47,7 +49,9 @@ impl HostEngine {
     /// more are written to slots past the cache.
     pub fn new(wires: Wires, plans: usize, stream_bytes: usize, trials: StoreTrials) -> HostEngine {
         let ranks = wires.ranks();
+        let awaits = !wires.carried.somewhere() && !wires.sends_meet;
         HostEngine {
+            awaits_below: if awaits { LEAST_OVER_SLOTS } else { 0 },
             kernels: Kernels::new(ranks as u32),
             plans: Cache::new(plans),
             stream_bytes,
@@ -175,7 +179,10 @@ impl HostEngine {
         }
         let mut steps = 0;
         for lane in 0..launch.plan.lanes().len() {
-            let window = launch.window(lane, order.count, order.blocks);
+            let mut window = launch.window(lane, order.count, order.blocks);
+            if self.wires.meets_afar(&order.shape) {
+                window = window.and_empty_rounds(u64::from(Geometry::SLOTS));
+            }
             steps += launch.plan.lane_steps_per_round(lane) * window.rounds();
             flight.push(lane, window, after);
         }

@@ -62,7 +62,8 @@ impl LaneRun {
             }
             // What this rank has shown must not be touched before the peers are done with it.
             Some(_) => &launch.plan.lane_ends[self.lane],
-            // What goes to other nodes is handed to the network, which nobody may drive later.
+            // What goes to other nodes is handed to the network, which nobody may drive later; a
+            // message that meets its receive was taken.
             None => &launch.plan.lane_handed[self.lane],
         };
         if !shown.is_empty() {

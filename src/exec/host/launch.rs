@@ -34,7 +34,8 @@ pub struct Bound {
     /// The connections of each lane whose other end may be on another node, with the tokens that
     /// pass in a round, in the order in which the plan opened them.
     pub lane_carried: Vec<Vec<(usize, u64)>>,
-    /// The writing ones among their ends.
+    /// The ends that must be empty when a lane ends: those that lead to other nodes, and where
+    /// sends meet their receives, that of a message.
     pub lane_handed: Vec<Vec<PortId>>,
     /// Which connections lead to other nodes; empty where none does.
     pub is_remote: Vec<bool>,
@@ -68,11 +69,9 @@ impl Bound {
     /// When a connection cannot be made, or the plan is too large.
     pub fn new(mut plan: Plan, protocol: Protocol, wires: &mut Wires) -> Result<Bound> {
         wires.place_folds(&mut plan);
-        let ends: Vec<PortId> = plan
-            .connections
-            .iter()
-            .map(|used| wires.resolve(used, protocol))
-            .collect::<Result<_>>()?;
+        let used = plan.connections.iter();
+        let ends = used.map(|used| wires.resolve(used, protocol));
+        let ends = ends.collect::<Result<Vec<PortId>>>()?;
         let of_lane = |lane: usize| {
             let mut seen = Vec::new();
             for step in plan.lane_steps(lane) {
@@ -120,7 +119,10 @@ impl Bound {
         Ok(Bound {
             is_remote: remote,
             outlets,
-            lane_handed: lane_carried.iter().map(handed).collect(),
+            lane_handed: match wires.meets_receive(&plan.shape) {
+                true => lane_ends.clone(),
+                false => lane_carried.iter().map(handed).collect(),
+            },
             lane_carried,
             is_direct: direct::is_possible(&plan),
             may_push: direct::may_push(&plan),

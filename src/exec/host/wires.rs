@@ -5,7 +5,7 @@ use super::scratch::Pool;
 use crate::base::Result;
 use crate::base::sync::MODEL;
 use crate::exec::stop::Mismatch;
-use crate::plan::{ConnectionUse, Direction, Link, Plan, Protocol};
+use crate::plan::{Collective, ConnectionUse, Direction, Link, Plan, Protocol, Shape};
 use crate::wire::fan::Fans;
 use crate::wire::line::Arrival;
 use crate::wire::ll::{Encoding, Ll};
@@ -30,6 +30,8 @@ pub struct Wires {
     pub carried: Carried,
     /// Memory for lanes that need scratch.
     pub scratch: Pool,
+    /// A message is sent when it was received, whatever its size.
+    pub sends_meet: bool,
     /// Steps executed since the communicator was made.
     pub steps_executed: u64,
 }
@@ -50,6 +52,7 @@ impl Wires {
             ports: Ports::new((me, ranks, channels), fans, source, bell),
             carried: Carried::default(),
             scratch: Pool::default(),
+            sends_meet: false,
             steps_executed: 0,
         }
     }
@@ -131,6 +134,20 @@ impl Wires {
             Protocol::Ll => Ll::CAPACITY,
             Protocol::Ll128 => Ll128::CAPACITY,
         }
+    }
+
+    /// Whether this is a message to another rank that is sent when it was received.
+    pub(super) fn meets_receive(&self, shape: &Shape) -> bool {
+        let is_send = shape.collective == Collective::Send && shape.root != shape.rank;
+        self.sends_meet && is_send
+    }
+
+    /// Whether this is a message to or from a rank of another node that is sent when it was
+    /// received. Empty tokens follow it, as many as that node takes ahead of its reader: so the
+    /// last of them leaves when the reader has given all data back.
+    pub(super) fn meets_afar(&self, shape: &Shape) -> bool {
+        let is_message = shape.collective.is_point_to_point();
+        self.sends_meet && is_message && self.carried.is_remote(shape.root as usize)
     }
 
     /// Begins a launch on this port, whose chunks take `chunk_steps` slots and slices

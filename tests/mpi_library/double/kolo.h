@@ -27,6 +27,7 @@ typedef struct {
     const void *net;
     size_t world;
     int noRank;
+    const char *name;
 } koloMpiTable;
 
 koloResult_t koloCommInitTable(koloComm_t *newcomm, const koloMpiTable *table);
