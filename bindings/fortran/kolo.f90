@@ -223,10 +223,10 @@ module kolo
   !! With a datatype, such as KOLO_REAL8, calls on arrays of another type are errors; without it
   !! they read or write past the end of the arrays. Before its first call on a type it is called
   !! with n = 0, which tells arrays a(:): those are an error. Also of a C function
-  !! (koloUserFunction_t of kolo.h), by c_funloc. All ranks make it alike; where commute is .false.
-  !! contributions keep the order of ranks.
+  !! (koloUserFunction_t of kolo.h), by c_funloc, with a datatype or without. All ranks make it
+  !! alike; where commute is .false. contributions keep the order of ranks.
   interface kolo_op_create
-    procedure kolo_op_create_plain, kolo_op_create_typed, kolo_op_create_c
+    procedure kolo_op_create_plain, kolo_op_create_typed, kolo_op_create_c, kolo_op_create_c_typed
   end interface kolo_op_create
 
   !> Ends an operation of kolo_op_create.
@@ -283,13 +283,14 @@ module kolo
       integer(c_int64_t), intent(in) :: count
       integer(c_int32_t), intent(out), optional :: ierror
     end subroutine kolo_f_waitall
-    subroutine kolo_f_op_create_c(function, commute, comm, op, ierror) &
+    subroutine kolo_f_op_create_c(function, commute, comm, op, datatype, ierror) &
       bind(C, name="kolo_f_op_create_c")
       import
       type(c_funptr), value :: function
       integer(c_int32_t), intent(in) :: commute
       type(kolo_comm), intent(in) :: comm
       type(kolo_op), intent(out) :: op
+      type(kolo_datatype), intent(in), optional :: datatype
       integer(c_int32_t), intent(out), optional :: ierror
     end subroutine kolo_f_op_create_c
     subroutine kolo_f_op_create_plain(function, commute, comm, op, datatype, ierror) &
@@ -399,8 +400,20 @@ contains
     type(kolo_comm), intent(in) :: comm
     type(kolo_op), intent(out) :: op
     integer(c_int32_t), intent(out), optional :: ierror
-    call kolo_f_op_create_c(function, merge(1_c_int32_t, 0_c_int32_t, commute), comm, op, ierror)
+    call kolo_f_op_create_c(function, merge(1_c_int32_t, 0_c_int32_t, commute), comm, op, &
+      ierror=ierror)
   end subroutine kolo_op_create_c
+
+  subroutine kolo_op_create_c_typed(function, commute, comm, op, datatype, ierror)
+    type(c_funptr), intent(in) :: function
+    logical, intent(in) :: commute
+    type(kolo_comm), intent(in) :: comm
+    type(kolo_op), intent(out) :: op
+    type(kolo_datatype), intent(in) :: datatype
+    integer(c_int32_t), intent(out), optional :: ierror
+    call kolo_f_op_create_c(function, merge(1_c_int32_t, 0_c_int32_t, commute), comm, op, &
+      datatype, ierror)
+  end subroutine kolo_op_create_c_typed
 
   !> Makes the graph of the neighbours: `sources` send to this rank, `destinations` receive from it.
   !! Every rank calls it. Ranks may occur several times: the k-th edge from a to b among a's

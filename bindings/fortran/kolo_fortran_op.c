@@ -193,11 +193,14 @@ static void create(call *c, koloUserFunction_t caller, void *function, int32_t c
 
 /* A function of the program with a C interface. */
 KOLO_ENTRY void kolo_f_op_create_c(koloUserFunction_t function, const int32_t *commute,
-                                   const fortran_comm *comm, fortran_op *op, int32_t *ierror) {
+                                   const fortran_comm *comm, fortran_op *op,
+                                   const fortran_type *datatype, int32_t *ierror) {
     call c;
     koloRedOp_t made = koloMaxRedOp;
     kolo_fi_begin(&c, "kolo_op_create", comm, NULL, ierror);
-    kolo_fi_check(&c, koloRedOpCreateUser(&made, function, NULL, *commute, c.comm));
+    kolo_fi_check(&c, datatype ? koloRedOpCreateUserFor(&made, function, NULL, *commute,
+                                                        (koloDataType_t)datatype->code, c.comm)
+                               : koloRedOpCreateUser(&made, function, NULL, *commute, c.comm));
     op->code = (int32_t)made;
     kolo_fi_finish(&c);
 }

@@ -101,6 +101,7 @@ static const struct {
     {"SumExactFloat", "kolo_sum_exact", CALL},
     {"SumExactFloatMasked", "kolo_sum_exact", CALL},
     {"RedOpCreateUser", "kolo_op_create", CALL},
+    {"RedOpCreateUserFor", "kolo_op_create", CALL},
     {"RedOpDestroy", "kolo_op_destroy", CALL},
     {"ReduceScatterV", "kolo_reduce_scatterv", CALL},
     {"Scan", "kolo_scan", CALL},

@@ -77,6 +77,28 @@ static void compose(const void *in, void *inout, size_t count, koloDataType_t ty
 
 static map map_of(int rank, int i) { return (map){1 + (rank + i) % 3, rank * 7 + i % 11}; }
 
+/* A function that knows one type: calls on another one are refused, and touch nothing. */
+static void made_for_one_type(int rank, int n, koloComm_t comm) {
+    static int context = 17;
+    const map mine = map_of(rank, 5);
+    map found = {-7, -8}, wanted = map_of(0, 5);
+    koloRedOp_t op;
+    OK(koloRedOpCreateUserFor(&op, compose, &context, 0, koloDoubleDouble, comm));
+    FAILS(koloInvalidArgument, "was made for double_double, not double",
+          koloAllReduce(&mine, &found, 1, koloDouble, op, comm, NULL));
+    FAILS(koloInvalidArgument, "was made for double_double, not float_int",
+          koloReduce(&mine, &found, 1, koloFloatInt, op, 0, comm, NULL));
+    CHECK(found.a == -7 && found.b == -8);
+    OK(koloAllReduce(&mine, &found, 1, koloDoubleDouble, op, comm, NULL));
+    for (int r = 1; r < n; r++) wanted = then(wanted, map_of(r, 5));
+    CHECK(found.a == wanted.a && found.b == wanted.b);
+    OK(koloRedOpDestroy(op, comm));
+    FAILS(koloInvalidArgument, "data type",
+          koloRedOpCreateUserFor(&op, compose, &context, 0, (koloDataType_t)4711, comm));
+    FAILS(koloInvalidArgument, "function",
+          koloRedOpCreateUserFor(&op, NULL, NULL, 0, koloDouble, comm));
+}
+
 static void functions(int rank, int n, koloComm_t comm) {
     enum { COUNT = 30000 };
     static int context = 17;
@@ -93,6 +115,7 @@ static void functions(int rank, int n, koloComm_t comm) {
         }
     }
     OK(koloRedOpDestroy(op, comm));
+    made_for_one_type(rank, n, comm);
     FAILS(koloInvalidArgument, "not a reduction operation",
           koloAllReduce(send, recv, 4, koloDoubleDouble, op, comm, NULL));
     FAILS(koloInvalidArgument, "function", koloRedOpCreateUser(&op, NULL, NULL, 0, comm));

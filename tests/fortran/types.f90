@@ -155,6 +155,7 @@ contains
     complex(8), allocatable :: maps(:), result(:)
     complex(8) :: wanted
     real(8) :: x(3)
+    real(4) :: y(3)
     type(kolo_op) :: op
     integer :: n, r, ierror
     call kolo_op_create(compose, .false., comm, op)
@@ -178,6 +179,15 @@ contains
     x = [1, -rank, rank]
     call kolo_allreduce(x, op, comm)
     call expect(all(abs(x) == [1, last, last]), 'a function with the C interface')
+    call kolo_op_destroy(op, comm)
+    call kolo_op_create(c_funloc(largest), .true., comm, op, KOLO_REAL8)
+    x = [1, -rank, rank]
+    call kolo_allreduce(x, op, comm)
+    call expect(all(abs(x) == [1, last, last]), 'a function with the C interface of a type')
+    y = rank
+    call kolo_allreduce(y, op, comm, ierror)
+    call expect_error(ierror, ['was made for real(8), not real(4)'], 'a function of another type')
+    call expect(all(y == rank), 'a refused call')
     call kolo_op_destroy(op, comm)
   end subroutine own_operations
 

@@ -1262,6 +1262,7 @@ koloResult_t koloRedOpCreatePreMulSum(koloRedOp_t *op,
  * until the operation is destroyed and its calls have ended. The function is called only on
  * threads that are inside a call of kolo, perhaps of another communicator. It must not call kolo:
  * a call on the communicator that runs it is refused, and stops that communicator on all ranks.
+ * A function that knows one data type is better made by koloRedOpCreateUserFor.
  * Errors: koloInvalidArgument (handle, NULL).
  */
 KOLO_MUST_CHECK
@@ -1272,8 +1273,22 @@ koloResult_t koloRedOpCreateUser(koloRedOp_t *op,
                                  koloComm_t comm);
 
 /**
- * Ends an operation of koloRedOpCreatePreMulSum or koloRedOpCreateUser. Calls that use it may
- * still be pending.
+ * As koloRedOpCreateUser, of a function that knows one data type: calls with another one are
+ * errors (koloInvalidArgument) before anything is touched, where the function would run over the
+ * ends of the buffers or combine something else.
+ * Errors: koloInvalidArgument (handle, NULL, unknown datatype).
+ */
+KOLO_MUST_CHECK
+koloResult_t koloRedOpCreateUserFor(koloRedOp_t *op,
+                                    koloUserFunction_t function,
+                                    void *context,
+                                    int commute,
+                                    koloDataType_t datatype,
+                                    koloComm_t comm);
+
+/**
+ * Ends an operation of koloRedOpCreatePreMulSum, koloRedOpCreateUser or koloRedOpCreateUserFor.
+ * Calls that use it may still be pending.
  * Errors: koloInvalidArgument (handle, an operation that is built in or not alive on `comm`).
  */
 koloResult_t koloRedOpDestroy(koloRedOp_t op, koloComm_t comm);

@@ -62,6 +62,7 @@ pub unsafe extern "C" fn koloRedOpCreatePreMulSum(
 /// until the operation is destroyed and its calls have ended. The function is called only on
 /// threads that are inside a call of kolo, perhaps of another communicator. It must not call kolo:
 /// a call on the communicator that runs it is refused, and stops that communicator on all ranks.
+/// A function that knows one data type is better made by koloRedOpCreateUserFor.
 /// Errors: koloInvalidArgument (handle, NULL).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloRedOpCreateUser(
@@ -72,29 +73,59 @@ pub unsafe extern "C" fn koloRedOpCreateUser(
     comm: koloComm_t,
 ) -> koloResult_t {
     guard_comm("RedOpCreateUser", comm, |member| {
-        if op.is_null() {
-            return Err(null("op"));
-        }
-        let function = function.ok_or_else(|| {
-            Error::argument(
-                "the argument function is NULL",
-                "give a function that combines two vectors, as kolo.h shows at koloUserFunction_t",
-            )
-        })?;
-        // SAFETY: kolo.h asks the function for just this.
-        let made = unsafe {
-            member
-                .communicator
-                .user_op_raw(commute != 0, function, context)
-        }?;
-        // SAFETY: not null, valid by the contract of kolo.h.
-        unsafe { *op = made.0 };
-        Ok(koloResult_t::koloSuccess)
+        // SAFETY: kolo.h asks the function for what the core does, and `op` for a place.
+        unsafe { make(member, op, (function, context), commute, None) }
     })
 }
 
-/// Ends an operation of koloRedOpCreatePreMulSum or koloRedOpCreateUser. Calls that use it may
-/// still be pending.
+/// As koloRedOpCreateUser, of a function that knows one data type: calls with another one are
+/// errors (koloInvalidArgument) before anything is touched, where the function would run over the
+/// ends of the buffers or combine something else.
+/// Errors: koloInvalidArgument (handle, NULL, unknown datatype).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koloRedOpCreateUserFor(
+    op: *mut RedOpArg,
+    function: koloUserFunction_t,
+    context: *mut c_void,
+    commute: c_int,
+    datatype: DataTypeArg,
+    comm: koloComm_t,
+) -> koloResult_t {
+    guard_comm("RedOpCreateUserFor", comm, |member| {
+        let made_for = Some(data_type(datatype)?);
+        // SAFETY: kolo.h asks the function for what the core does, and `op` for a place.
+        unsafe { make(member, op, (function, context), commute, made_for) }
+    })
+}
+
+/// # Safety
+/// `op` is NULL or can be written; the function keeps to kolo.h with its context.
+unsafe fn make(
+    member: &Member,
+    op: *mut RedOpArg,
+    (function, context): (koloUserFunction_t, *mut c_void),
+    commute: c_int,
+    made_for: Option<DataType>,
+) -> Result<koloResult_t> {
+    if op.is_null() {
+        return Err(null("op"));
+    }
+    let function = function.ok_or_else(|| {
+        Error::argument(
+            "the argument function is NULL",
+            "give a function that combines two vectors, as kolo.h shows at koloUserFunction_t",
+        )
+    })?;
+    let communicator = &member.communicator;
+    // SAFETY: the caller's promise.
+    let made = unsafe { communicator.user_op_raw(commute != 0, function, context, made_for) }?;
+    // SAFETY: not null, valid by the caller's promise.
+    unsafe { *op = made.0 };
+    Ok(koloResult_t::koloSuccess)
+}
+
+/// Ends an operation of koloRedOpCreatePreMulSum, koloRedOpCreateUser or koloRedOpCreateUserFor.
+/// Calls that use it may still be pending.
 /// Errors: koloInvalidArgument (handle, an operation that is built in or not alive on `comm`).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloRedOpDestroy(op: RedOpArg, comm: koloComm_t) -> koloResult_t {

@@ -82,7 +82,7 @@ impl Communicator {
         self.make(MadeOp::User(op, Some(T::DTYPE)))
     }
 
-    /// As [`Communicator::user_op`], of a C function for all data types.
+    /// As [`Communicator::user_op`], of a C function for one data type, or for all.
     ///
     /// # Errors
     /// The error that stopped the communicator.
@@ -96,6 +96,7 @@ impl Communicator {
         commutes: bool,
         call: UserCall,
         context: *mut c_void,
+        made_for: Option<DataType>,
     ) -> Result<RedOp> {
         let op = UserOp {
             call,
@@ -104,7 +105,7 @@ impl Communicator {
             commutes,
             owner: None,
         };
-        self.make(MadeOp::User(op, None))
+        self.make(MadeOp::User(op, made_for))
     }
 
     fn make(&self, op: MadeOp) -> Result<RedOp> {

@@ -123,6 +123,7 @@ const MEANINGS: &[(&str, &str)] = &[
     ("op", "The operation."),
     ("RedOpCreatePreMulSum.op", "Written: the operation."),
     ("RedOpCreateUser.op", "Written: the operation."),
+    ("RedOpCreateUserFor.op", "Written: the operation."),
     ("outdegree", "Number of blocks that go out."),
     (
         "GraphDegrees.outdegree",
