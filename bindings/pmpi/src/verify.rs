@@ -132,7 +132,12 @@ fn magnitudes(fold: &Fold, comm: ffi::MPI_Comm, again: Again) -> Option<Vec<u8>>
         Op::Named(1) => numbers.lengths(&mut from),
         _ => numbers.magnitudes(&mut from),
     }
-    let mut into = vec![0u64; (fold.room * fold.from.kind.extent.unsigned_abs()).div_ceil(8).max(1)];
+    let mut into = vec![
+        0u64;
+        (fold.room * fold.from.kind.extent.unsigned_abs())
+            .div_ceil(8)
+            .max(1)
+    ];
     // Aligned as the program's own are.
     let mut aligned = vec![0u64; from.len().div_ceil(8).max(1)];
     // SAFETY: as many bytes as were packed; plain elements.
