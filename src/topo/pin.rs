@@ -168,6 +168,10 @@ pub fn pin_thread(thread: libc::pthread_t, cpus: &CpuSet) -> Result<()> {
             remedy,
         ));
     }
+    // hwloc takes milliseconds to look at a machine, and most threads are where they should be.
+    if affinity_of(thread)? == *cpus {
+        return Ok(());
+    }
     let binder = BINDER.get_or_init(|| {
         let _program = FloatEnv::hold();
         Topology::new().map(Mutex::new)
@@ -205,6 +209,7 @@ pub fn pin_thread(thread: libc::pthread_t, cpus: &CpuSet) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::alone::alone;
     use crate::topo::affinity;
 
     /// Bindings are of a thread: a thread of its own keeps the other tests as they are.
@@ -223,6 +228,18 @@ mod tests {
             pin_current_thread(&all).unwrap();
             assert_eq!(affinity().unwrap(), all);
         });
+    }
+
+    #[test]
+    #[ignore = "the body of a test that needs a process of its own"]
+    fn alone_where_it_is_already() {
+        pin_current_thread(&affinity().unwrap()).unwrap();
+        assert!(BINDER.get().is_none());
+    }
+
+    #[test]
+    fn a_thread_that_is_there_already_needs_no_look_at_the_machine() {
+        alone("topo::pin::tests::alone_where_it_is_already", &[]);
     }
 
     #[test]

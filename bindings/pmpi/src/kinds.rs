@@ -1,6 +1,7 @@
 //! Data types and operations of MPI, as far as kolo knows them.
 
 use crate::decide::Class;
+use crate::forms::Whole;
 use crate::sys::{
     NamedOp, key, kolo_pmpi_made, kolo_pmpi_named, kolo_pmpi_named_count, kolo_pmpi_op_null,
     kolo_pmpi_ops, kolo_pmpi_ops_count,
@@ -217,7 +218,9 @@ fn derived(datatype: ffi::MPI_Datatype) -> Option<Kind> {
     if code != 0 {
         return None;
     }
-    let filled = bound == 0 && size > 0 && extent as isize == size as isize;
+    // MPIs have different types for it.
+    let extent = extent.whole() as isize;
+    let filled = bound == 0 && size > 0 && extent == size as isize;
     let class = match made {
         Made::OfIntegers => Some(Class::Integer),
         Made::OfReals => Some(Class::Floating),
@@ -234,7 +237,7 @@ fn derived(datatype: ffi::MPI_Datatype) -> Option<Kind> {
     Some(Kind {
         class: class.map(|_| Class::Other),
         kolo: None,
-        extent: extent as isize,
+        extent,
         size,
         plain: filled && (no_gaps || class.is_some()),
     })
