@@ -5,11 +5,11 @@
 //!
 //! **Idea.** The stack is walked outwards, from here to the first frame that is not kolo's own. A
 //! frame belongs to the object file in which its code lies: libraries whose name begins with
-//! `libkolo` are kolo's, whatever language they are written in. Where kolo is a part of the program
-//! itself, as in Rust, the files of functions tell, or where these are not known their names. The
-//! debug information of the program gives file and line; without it a sentence has the function and
-//! the distance from its begin, or at least the file and the distance in it, which `addr2line`
-//! knows.
+//! `libkolo` are kolo's, whatever language they are written in; those of an MPI are passed by too.
+//! Where kolo is a part of the program itself, as in Rust, the files of functions tell, or where
+//! these are not known their names. The debug information of the program gives file and line;
+//! without it a sentence has the function and the distance from its begin, or at least the file and
+//! the distance in it, which `addr2line` knows.
 //!
 //! **Bound.** All that is read while the program waits for its error: some milliseconds, and with
 //! large debug information more. So it is done where a setting asks for it.
@@ -115,7 +115,8 @@ impl Walk {
         let Some(object) = ObjectFile::of(address) else {
             return StackFrame::End;
         };
-        if object.begins_with(&["libkolo"]) {
+        // An MPI that was called may stand between: its wrappers for Fortran, a tool's.
+        if object.begins_with(&["libkolo", "libmpi", "libpmpi"]) {
             return StackFrame::Inside;
         }
         if object.begins_with(&ENDS) {
@@ -171,6 +172,7 @@ fn is_between(file: &Path) -> bool {
 
 /// Whether a function is kolo's, or stands between kolo and its caller.
 fn is_kolo(name: &str) -> bool {
+    let whole = name;
     // `<kolo::comm::Communicator as core::fmt::Debug>::fmt`, `<[T] as core::..>`, `_<..`.
     let name = name.trim_start_matches(['<', '&', '_', '[']);
     let name = name.strip_prefix("dyn ").unwrap_or(name);
@@ -179,7 +181,10 @@ fn is_kolo(name: &str) -> bool {
         .is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_uppercase()));
     is_c || NOT_THE_PROGRAM
         .iter()
-        .any(|one| name.starts_with(one.trim_start_matches('_')))
+        .any(|one| match one.starts_with('_') {
+            true => whole.starts_with(one),
+            false => name.starts_with(one),
+        })
 }
 
 /// `by step (ocean.f90:120)`, or what is known of it.
@@ -243,6 +248,7 @@ mod tests {
             "MAIN__",
             "kolomogorov::step",
             "kolo_model::main",
+            "rustocean::step",
             "<model::Grid as model::Step>::step",
             "__ocean_MOD_step",
         ] {

@@ -240,6 +240,12 @@ impl Inner {
         self.network.as_ref().map(|network| &*network.links)
     }
 
+    /// The watch over the processes of the ranks; `None` once this rank has left.
+    pub fn watch(&self) -> Option<Arc<crate::proxy::Watch>> {
+        let watch = self.watch.lock();
+        watch.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Whether it stopped here or elsewhere, or belongs to a parent process: there the shared
     /// memory does not exist and must not be looked at.
     #[inline(always)]

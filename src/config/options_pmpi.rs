@@ -38,9 +38,10 @@ macro_rules! with_pmpi_options {
             pmpi_collectives -> Option<&str> {
                 kind: Kind::Text,
                 default: "all",
-                note: "Bounds are powers of 2. A size is what each rank contributes; of \
-                       allgatherv and reduce_scatter what all contribute together; gatherv, \
-                       scatterv, alltoallv and barrier have none.",
+                note: "Bounds are powers of 2. A size is that of one rank's block for gather, \
+                       scatter, allgather and alltoall, of all blocks together for allgatherv, of \
+                       a rank's whole vector for reductions; gatherv, scatterv, alltoallv and \
+                       barrier have none.",
             }
 
             /// Memory that the communicators of an MPI program may take of a node before further

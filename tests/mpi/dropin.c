@@ -225,7 +225,8 @@ static void folds(const struct call *c, const int *counts, int sum)
         break;
     case SCAN: MPI_Scan(sent, r, n, t, c->op, c->comm); break;
     case EXSCAN:
-        MPI_Exscan(sent, r, n, t, c->op, c->comm);
+        /* The first rank may have no buffer for what it does not receive. */
+        MPI_Exscan(sent, c->me == 0 && !c->in_place && n % 2 ? NULL : r, n, t, c->op, c->comm);
         if (c->me == 0) memset(r, 0, (size_t)n * bytes);
         break;
     }

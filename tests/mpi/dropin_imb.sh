@@ -1,8 +1,8 @@
 #!/bin/sh
 # limit: 100 s
 # mpi: mpich
-# Intel's benchmarks, a program for MPICH's binary interface, run on kolo under MPICH 5. As they check
-# nothing themselves, each call is run by MPI too, and compared.
+# Intel's benchmarks, a program for MPICH's binary interface, run on kolo under MPICH 5. As they
+# check nothing themselves, each call is run by MPI too, and compared.
 . "$(dirname "$0")/common"
 . "$top/tests/mpi/dropin/judge.sh"
 mpi=$top/build/mpi-abi
@@ -19,8 +19,9 @@ for ranks in 2 4; do
     times=$((44 / ranks / ranks))
     # shellcheck disable=SC2086
     timeout 60 "$mpi/bin/mpirun" -n $ranks $on_kolo KOLO_PMPI=verify "$judges/IMB-MPI1" \
-        -npmin $ranks -iter $times -msglog 0:18 Allreduce Reduce Reduce_scatter Reduce_scatter_block \
-        Allgather Allgatherv Scatter Scatterv Gather Gatherv Alltoall Alltoallv Bcast Barrier >out 2>err ||
+        -npmin $ranks -iter $times -msglog 0:18 \
+        Allreduce Reduce Reduce_scatter Reduce_scatter_block Allgather Allgatherv Scatter \
+        Scatterv Gather Gatherv Alltoall Alltoallv Bcast Barrier >out 2>err ||
         fail "$ranks ranks: $(cat out err)"
     taken err $ranks
     [ "$(grep -c 'kolo: verify: ' err)" = 1 ] &&

@@ -114,14 +114,26 @@ impl Numbers {
 pub fn differ(class: Option<Class>, got: &[u8], wanted: &[u8]) -> bool {
     const WIDE: usize = 16;
     let apart = |complex, till: usize| {
-        let wanted = &wanted[..till];
-        Numbers::new(till, complex).are_apart([&got[..till], wanted, wanted], 0, false)
+        let none = &[0; 2 * WIDE][..till];
+        Numbers::new(till, complex).are_apart([&got[..till], &wanted[..till], none], 0, false)
     };
     match (class, got.len()) {
         (Some(Class::Floating), WIDE) => apart(false, WIDE),
         (Some(Class::Complex), 32) => apart(true, 32),
         (Some(Class::Pair), 20) => apart(false, WIDE) || got[WIDE..] != wanted[WIDE..],
         _ => true,
+    }
+}
+
+/// Whether two values of a maximum or minimum are the same but for what is promised of neither: the
+/// sign of zero, and which number counts beside one that is none. `bytes` of each are the value.
+pub fn are_same_extremes(bytes: usize, got: &[u8], wanted: &[u8]) -> bool {
+    let same = |got: f64, wanted: f64| got == wanted || got.is_nan() || wanted.is_nan();
+    let rest = got[bytes..] == wanted[bytes..];
+    rest && match bytes {
+        4 => same(single(&got[..4]).into(), single(&wanted[..4]).into()),
+        8 => same(double(&got[..8]), double(&wanted[..8])),
+        _ => false,
     }
 }
 

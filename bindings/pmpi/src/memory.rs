@@ -15,14 +15,22 @@ const LINES: u64 = 4 << 10;
 /// Part of the node's memory that kolo may take, where the settings name no bytes.
 const SHARE: u64 = 20;
 
+/// Of all communicators: what they take in any case, and their slots.
 static HELD: AtomicU64 = AtomicU64::new(0);
+static HELD_SLOTS: AtomicU64 = AtomicU64::new(0);
 /// For each process.
 static MOST: AtomicU64 = AtomicU64::new(u64::MAX);
-/// The most that slots take in a process.
+/// The bound of the slots of a process.
 static SLOTS: AtomicU64 = AtomicU64::new(0);
 
 fn of(nranks: u32) -> u64 {
     HEAD + LINES * u64::from(nranks.saturating_sub(1))
+}
+
+fn slots_of(nranks: u32) -> u64 {
+    const PAGE: u64 = 4 << 10;
+    let block = (64 << 10) / u64::from(nranks.max(1));
+    u64::from(nranks.saturating_sub(1)) * ((16 << 10) + 8 * block.next_multiple_of(PAGE))
 }
 
 /// Begins with so many bytes for each node, 0: a share of what it has. All ranks of the world are
@@ -42,18 +50,22 @@ pub fn begin(given: u64) {
 
 /// Whether one more communicator of so many ranks would take too much.
 pub fn would_pass(nranks: u32) -> bool {
-    let all = HELD.load(Ordering::Relaxed).saturating_add(of(nranks));
-    all.saturating_add(SLOTS.load(Ordering::Relaxed)) > MOST.load(Ordering::Relaxed)
+    let slots = slots_of(nranks);
+    let most = SLOTS.load(Ordering::Relaxed).saturating_add(slots);
+    let slots = (HELD_SLOTS.load(Ordering::Relaxed) + slots).min(most);
+    HELD.load(Ordering::Relaxed) + of(nranks) + slots > MOST.load(Ordering::Relaxed)
 }
 
 /// A communicator was attached.
 pub fn taken(nranks: u32) {
     HELD.fetch_add(of(nranks), Ordering::Relaxed);
+    HELD_SLOTS.fetch_add(slots_of(nranks), Ordering::Relaxed);
 }
 
 /// It has ended.
 pub fn given_back(nranks: u32) {
     HELD.fetch_sub(of(nranks), Ordering::Relaxed);
+    HELD_SLOTS.fetch_sub(slots_of(nranks), Ordering::Relaxed);
 }
 
 /// Ranks of the job on this node; all ranks of the world are here.

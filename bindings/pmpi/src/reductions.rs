@@ -139,16 +139,23 @@ pub unsafe fn same_everywhere(collective: Collective, call: &Folded, count: i64)
     // SAFETY: the caller's promise.
     let Begun { state, kind, op } = unsafe { begin(call, collective)? };
     let elements = usize::try_from(count).ok()?;
-    if missing(call.send, elements) || missing(call.recv, elements) || in_place(call.recv) {
+    // The first rank receives nothing from an exclusive scan: its buffer may be any.
+    let receives = collective != Collective::Exscan || state.rank != 0;
+    let is_used = receives || in_place(call.send);
+    if missing(call.send, elements)
+        || (is_used && missing(call.recv, elements))
+        || (is_used && in_place(call.recv))
+    {
         return None;
     }
+    let received = if receives { elements } else { 0 };
     take(state, collective, size(&kind, op, count as u64))?;
     let fold = match fold(state, &kind, op, call) {
         Ok(fold) => fold,
         Err(code) => return Some(ended(state, code)),
     };
     // SAFETY: the caller's promise.
-    let out = match unsafe { outgoing(state, call, &kind, (elements, elements), false) } {
+    let out = match unsafe { outgoing(state, call, &kind, (elements, received), false) } {
         Ok(out) => out,
         Err(code) => return Some(code),
     };

@@ -2,14 +2,14 @@
 //! reduction its operation and input.
 
 use crate::comms;
-use crate::decide::Class;
+use crate::decide::{Class, Stage};
 use crate::kinds::{self, Op};
 use crate::moves::Side;
 use crate::reductions::Folded;
 use crate::turn::{Elements, in_place};
 use crate::vectors::Blocks;
 use mpi::ffi::MPI_Comm;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 
 /// The elements that a call writes here.
 pub struct Results {
@@ -46,7 +46,8 @@ impl Place {
     pub unsafe fn of(comm: MPI_Comm) -> Option<Place> {
         // SAFETY: the caller's promise.
         let state = unsafe { comms::find(comm)? };
-        Some(Place {
+        // Between two groups the arguments of a call mean other things.
+        (state.known.stage != Stage::Mpi).then_some(Place {
             comm,
             rank: state.rank as usize,
             nranks: state.known.nranks as usize,
@@ -127,6 +128,10 @@ impl Place {
         let inside = in_place(call.send);
         let elements = |at, count: usize| Elements::new(at, count as i64, call.datatype, kind);
         let from = elements(if inside { call.recv } else { call.send }, sent)?;
+        let is_missing = |at: *const c_void, count| count > 0 && (at.is_null() || in_place(at));
+        if is_missing(from.at, sent) || is_missing(call.recv, received) {
+            return None;
+        }
         let compared = elements(call.recv, received)?;
         // In place, all that goes in lies where the result will begin.
         let restored = match inside {
@@ -167,9 +172,14 @@ impl Place {
 
     /// The ranks below this one; the first has nothing of it.
     pub fn before_this(&self, call: &Folded, count: i64) -> Option<Results> {
-        let mut results = self.everywhere(call, count)?;
+        let elements = usize::try_from(count).ok()?;
+        let received = if self.rank == 0 { 0 } else { elements };
+        let mut results = self.folded(call, (elements, received))?;
         if self.rank == 0 {
             results.compared.clear();
+            if !in_place(call.send) {
+                results.restored.clear();
+            }
         }
         Some(results)
     }

@@ -22,10 +22,12 @@ use crate::bootstrap::Bootstrap;
 use crate::bootstrap::report::Reported;
 use crate::comm::flight::turn::IdleHook;
 use crate::comm::logging::Acting;
-use crate::comm::{CommConfig, Communicator};
+use crate::comm::{CommConfig, CommDevice, Communicator};
 use crate::config::Settings;
+use crate::proxy::Watch;
 use crate::transport::pool::Lease;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// How many communicators a rank shows.
 const SHOWN: usize = 4;
@@ -58,22 +60,41 @@ pub(in crate::comm) fn fuzz(bytes: &[u8]) -> (&'static str, bool) {
     record::fuzz::<KnownParents>(bytes)
 }
 
+/// A communicator of this process. Another thread may end it meanwhile, so what is needed of it is
+/// held.
+struct LivingParent {
+    parent: Communicator,
+    watch: Arc<Watch>,
+    known: KnownParent,
+}
+
 /// Those of this process that are fit: the largest, as they have most in common with others.
-fn mine(settings: &Result<Settings>) -> Vec<(Communicator, KnownParent)> {
+fn mine(settings: &Result<Settings>, config: &CommConfig) -> Vec<LivingParent> {
     let mut all = living::all();
     // Equal ones stay in the order in which they were made, which is that of other ranks.
     all.sort_by_key(|inner| std::cmp::Reverse(inner.nranks));
     all.truncate(SHOWN);
     let communicators = all.into_iter().map(|inner| Communicator { inner });
-    let shown = communicators.map(|parent| {
+    let candidates = communicators.filter_map(|parent| {
+        let watch = parent.inner.watch()?;
+        // A child is where its parent is.
+        let on_host = [parent.device(), config.device] == [CommDevice::Host; 2];
         let known = KnownParent {
             id: parent.inner.nonce.0,
             rank: parent.rank(),
-            offer: kin::offer(&parent, settings),
+            offer: if on_host {
+                kin::offer(&parent, settings)
+            } else {
+                0
+            },
         };
-        (parent, known)
+        Some(LivingParent {
+            parent,
+            watch,
+            known,
+        })
     });
-    shown.filter(|(_, known)| known.offer != 0).collect()
+    candidates.filter(|one| one.known.offer != 0).collect()
 }
 
 /// The first communicator of rank 0 that all ranks have and offer alike, and who they are there.
@@ -99,21 +120,21 @@ pub(in crate::comm) fn adopt(
 ) -> Result<Option<Communicator>> {
     let random = meet::draw();
     let parents = match &random {
-        Ok(_) => mine(settings),
+        Ok(_) => mine(settings, config),
         // What fails here is told where all ranks hear of it.
         Err(_) => Vec::new(),
     };
     let shown = KnownParents {
         random: random.unwrap_or(0),
-        parents: parents.iter().map(|(_, known)| *known).collect(),
+        parents: parents.iter().map(|one| one.known).collect(),
     };
     let said: Vec<KnownParents> =
         record::decode_all(&bootstrap.all_gather(&record::encode(&shown))?)?;
     let Some((id, members)) = common(&said) else {
         return Ok(None);
     };
-    let parent = parents.iter().find(|(_, known)| known.id == id);
-    let (Some((parent, _)), Ok(settings)) = (parent, settings) else {
+    let found = parents.iter().find(|one| one.known.id == id);
+    let (Some(LivingParent { parent, watch, .. }), Ok(settings)) = (found, settings) else {
         return Ok(None);
     };
     // Held until all have joined the region, or it has failed.
@@ -127,6 +148,7 @@ pub(in crate::comm) fn adopt(
         me: bootstrap.rank().0,
         bootstrap,
         idle: idle.cloned(),
+        watch: Some(Arc::clone(watch)),
     };
     let made = kin::make(&child, (settings.clone(), config), region, said[0].random);
     let report = made.as_ref().err();

@@ -29,6 +29,7 @@ use crate::comm::logging::Acting;
 use crate::comm::owned::Exec;
 use crate::comm::{CommConfig, Communicator};
 use crate::config::Settings;
+use crate::proxy::Watch;
 use crate::topo::{self, RankPlace};
 use crate::transport::cma::Mark;
 use crate::transport::node::NodeMemory;
@@ -36,7 +37,7 @@ use crate::transport::pool::{Lease, Pool};
 use crate::transport::segment::{self, Key, Nonce, Segment};
 use crate::wire::doorbell::Fencing;
 use crate::wire::layout::Layout;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// What rank 0 of a child says of the region that it has: its number plus 1, above it the tag; or
 /// one of these.
@@ -151,6 +152,8 @@ pub(in crate::comm) struct Child<'a> {
     pub bootstrap: &'a dyn Bootstrap,
     /// None: that of the parent.
     pub idle: Option<IdleHook>,
+    /// Over the processes of the parent's ranks, which it has until it ends.
+    pub watch: Option<Arc<Watch>>,
 }
 
 /// Makes the child in a region that is not [`NO_REGION`]. `nonce` is its rank 0's random number.
@@ -210,10 +213,9 @@ pub(in crate::comm) fn make(
         in_first,
         devices,
     };
-    let watch = parent.watch.lock();
     let made = Made {
         exec,
-        watch: watch.unwrap_or_else(PoisonError::into_inner).clone(),
+        watch: child.watch.clone(),
         deaths,
         crowding,
         pinning,

@@ -225,6 +225,7 @@ fn of_kin(
             me: over.me,
             bootstrap: over,
             idle: None,
+            watch: parent.inner.watch(),
         };
         settings.and_then(|settings| kin::make(&child, (settings, config), region, nonce))
     });
