@@ -41,7 +41,7 @@ bool kolo_fi_whole(call *c, array descriptor, const char *argument, view *out) {
         return kolo_fi_problem(c, koloInvalidArgument, "pass the array twice, or use the form with "
                                "count and data type",
                                "the argument %s is KOLO_IN_PLACE", argument);
-    if (!kolo_fi_plain(c, out) || !there(c, out)) return false;
+    if (!kolo_fi_is_kolos(c, out) || !kolo_fi_plain(c, out) || !there(c, out)) return false;
     if (out->assumed_size && out->copy)
         return kolo_fi_problem(c, koloInvalidArgument,
                                "pass a variable instead of the expression, and of an array a(0:*) "
@@ -358,7 +358,7 @@ bool kolo_fi_fits(call *c, array descriptor, const char *argument, fortran_type 
         return kolo_fi_problem(c, koloInvalidArgument, "pass an array",
                                "the argument %s cannot be KOLO_IN_PLACE", argument);
     }
-    if (!kolo_fi_named_fits(c, type, out)) return false;
+    if (!kolo_fi_is_kolos(c, out) || !kolo_fi_named_fits(c, type, out)) return false;
     has = out->elements * out->element_bytes;
     if (bytes > 0 && !there(c, out)) return false;
     if (out->rank > 0 && !out->assumed_size && has < bytes)

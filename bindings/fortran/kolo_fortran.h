@@ -74,6 +74,7 @@ typedef struct {
     bool assumed_size;
     bool contiguous;
     bool in_place; /* it is KOLO_IN_PLACE */
+    bool of_mpi;   /* it is MPI_IN_PLACE */
     bool copy;     /* of the compiler, gone after the call */
     bool unclear;  /* a string of unknown length, or an integer(1) */
     int rank;
@@ -171,6 +172,8 @@ typedef struct {
 /* kolo_fortran_decode.c */
 bool kolo_fi_simple(const CFI_cdesc_t *descriptor, simple *out);
 bool kolo_fi_is_in_place(const CFI_cdesc_t *descriptor);
+/* A problem, where the argument is MPI_IN_PLACE. */
+bool kolo_fi_is_kolos(call *c, const view *v);
 void kolo_fi_view(const CFI_cdesc_t *descriptor, const char *argument, view *out);
 void kolo_fi_type_name(const view *v, char *text, size_t capacity);
 void kolo_fi_pack(const view *v, char *packed, size_t bytes);

@@ -1,5 +1,8 @@
 /* From descriptors to views: types, shapes, gaps. */
+#define _GNU_SOURCE
 #include "kolo_fortran.h"
+#include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -55,6 +58,37 @@ static type_class class_of(CFI_type_t type, size_t bytes) {
 }
 #endif
 
+/*
+ * MPI_IN_PLACE of Fortran is a variable of 4 bytes, known by its address: of Open MPI in a common
+ * block of its own, of MPICH the second word of one, and a variable of its own in mpi_f08.
+ */
+static const char *mpis_in_place[3];
+
+static void find_mpis_in_place(void) {
+    const char *block = dlsym(RTLD_DEFAULT, "mpipriv1_");
+    mpis_in_place[0] = dlsym(RTLD_DEFAULT, "mpi_fortran_in_place_");
+    mpis_in_place[1] = block ? block + 4 : NULL;
+    mpis_in_place[2] = dlsym(RTLD_DEFAULT, "MPIR_F08_MPI_IN_PLACE");
+}
+
+/* Asked for single integers only. */
+static bool is_mpis_in_place(const CFI_cdesc_t *d) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (d->rank != 0 || d->elem_len != 4 || !d->base_addr) return false;
+    pthread_once(&once, find_mpis_in_place);
+    for (int i = 0; i < 3; i++)
+        if (d->base_addr == (const void *)mpis_in_place[i]) return true;
+    return false;
+}
+
+bool kolo_fi_is_kolos(call *c, const view *v) {
+    if (!v->of_mpi) return true;
+    return kolo_fi_problem(c, koloInvalidArgument,
+                           "write KOLO_IN_PLACE, or give the array alone, as in "
+                           "kolo_allreduce(x, KOLO_SUM, comm)",
+                           "the argument %s is MPI_IN_PLACE, which kolo does not know", v->argument);
+}
+
 void kolo_fi_view(const CFI_cdesc_t *d, const char *argument, view *out) {
     CFI_index_t dense = (CFI_index_t)d->elem_len;
     out->argument = argument;
@@ -63,6 +97,7 @@ void kolo_fi_view(const CFI_cdesc_t *d, const char *argument, view *out) {
     out->element_bytes = d->elem_len;
     out->rank = d->rank;
     out->in_place = d->base_addr == (void *)&kolo_fortran_in_place;
+    out->of_mpi = is_mpis_in_place(d);
     out->copy = d->attribute == KOLO_ATTRIBUTE_COPY;
     out->unclear = d->attribute == KOLO_ATTRIBUTE_UNCLEAR;
     out->contiguous = true;
@@ -152,7 +187,7 @@ bool kolo_fi_simple(const CFI_cdesc_t *d, simple *out) {
     const bool number = class == CLASS_INTEGER || class == CLASS_REAL;
     const int type = number && d->elem_len <= MOST_BYTES ? known_types[class][d->elem_len] : 0;
     CFI_index_t dense = (CFI_index_t)d->elem_len;
-    if (!type || !d->base_addr || kolo_fi_is_in_place(d) ||
+    if (!type || !d->base_addr || kolo_fi_is_in_place(d) || is_mpis_in_place(d) ||
         d->attribute == KOLO_ATTRIBUTE_COPY || d->attribute == KOLO_ATTRIBUTE_UNCLEAR)
         return false;
     out->base = d->base_addr;

@@ -208,6 +208,12 @@ static void folds(const struct call *c, const int *counts, int sum)
     const size_t bytes = (size_t)c->t->bytes;
     const int n = c->count, mine = counts[c->me];
     void *sent = c->in_place ? MPI_IN_PLACE : s;
+    /* For what the first rank does not receive; MPICH 4.0 wants some address all the same. */
+#ifdef OPEN_MPI
+    char *const unused = NULL;
+#else
+    char *const unused = r;
+#endif
     switch (c->what) {
     case REDUCE:
         /* MPICH 4.0 by itself reads from MPI_IN_PLACE where there are many elements. */
@@ -225,8 +231,7 @@ static void folds(const struct call *c, const int *counts, int sum)
         break;
     case SCAN: MPI_Scan(sent, r, n, t, c->op, c->comm); break;
     case EXSCAN:
-        /* The first rank may have no buffer for what it does not receive. */
-        MPI_Exscan(sent, c->me == 0 && !c->in_place && n % 2 ? NULL : r, n, t, c->op, c->comm);
+        MPI_Exscan(sent, c->me == 0 && !c->in_place && n % 2 ? unused : r, n, t, c->op, c->comm);
         if (c->me == 0) memset(r, 0, (size_t)n * bytes);
         break;
     }
