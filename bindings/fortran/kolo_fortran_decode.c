@@ -86,7 +86,8 @@ bool kolo_fi_is_kolos(call *c, const view *v) {
     return kolo_fi_problem(c, koloInvalidArgument,
                            "write KOLO_IN_PLACE, or give the array alone, as in "
                            "kolo_allreduce(x, KOLO_SUM, comm)",
-                           "the argument %s is MPI_IN_PLACE, which kolo does not know", v->argument);
+                           "the argument %s is MPI_IN_PLACE, which kolo does not know",
+                           v->argument);
 }
 
 void kolo_fi_view(const CFI_cdesc_t *d, const char *argument, view *out) {

@@ -2,7 +2,7 @@
 #
 # SPDX-License-Identifier: (Apache-2.0 OR MIT)
 
-"""kolo for Spack, from 0.18 on: put this file into a repository (`spack repo create`), as
+"""kolo for Spack, from 0.23 on: put this file into a repository (`spack repo create`), as
 `packages/kolo/package.py` beside its `repo.yaml`."""
 
 from spack.package import *
