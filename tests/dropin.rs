@@ -6,6 +6,8 @@
 
 #[path = "../bindings/pmpi/src/decide.rs"]
 mod decide;
+#[path = "../bindings/pmpi/src/footprint.rs"]
+mod footprint;
 #[path = "../bindings/pmpi/src/lists.rs"]
 mod lists;
 
@@ -380,4 +382,27 @@ fn a_list_leaves_what_it_says() {
 fn communicators_are_grouped_by_doublings_of_ranks() {
     let places = [2, 3, 4, 5, 8, 9, 16, 17, 128, 129, 256, 257, u32::MAX].map(Left::place);
     assert_eq!(places, [0, 1, 1, 2, 2, 3, 3, 4, 6, 7, 7, 7, 7]);
+}
+
+/// The rows of the page are those of kolo's own layout (`src/comm/becoming/layout.rs`).
+#[test]
+fn what_a_communicator_takes_is_what_the_page_says() {
+    let page = include_str!("../docs/memory.md");
+    let cells = |row: &str| -> Option<Vec<u64>> {
+        let cells = row.trim_matches('|').split('|').take(4);
+        let number = |cell: &str| cell.trim().trim_end_matches(" KiB").parse().ok();
+        cells.map(number).collect()
+    };
+    let rows: Vec<Vec<u64>> = page
+        .lines()
+        .filter(|line| line.contains(" KiB | ") && line.ends_with(" MiB |"))
+        .filter_map(cells)
+        .collect();
+    assert_eq!(rows.len(), 4, "rows for 2, 16, 64 and 128 ranks");
+    for row in rows {
+        let nranks = row[0] as u32;
+        assert!(row[1] << 10 <= footprint::HEAD, "{row:?}");
+        assert_eq!(footprint::lines(nranks), row[2] << 10, "{row:?}");
+        assert_eq!(footprint::slots(nranks), row[3] << 10, "{row:?}");
+    }
 }

@@ -123,7 +123,7 @@ pub fn wait_while<'a, T>(
 /// Waits for the end of a thread, which may itself wait for others.
 ///
 /// # Errors
-/// As [`JoinHandle::join`].
+/// The payload of a panic in it.
 pub fn join<T>(thread: JoinHandle<T>) -> std::thread::Result<T> {
     while !thread.is_finished() {
         match rest() {

@@ -4,6 +4,7 @@
  *
  *   adopted SEED ROUNDS
  */
+#include "drawn.h"
 #include <kolo.h>
 #include <kolo_mpi.h>
 #include <mpi.h>
@@ -13,21 +14,7 @@
 #include <string.h>
 
 enum { MOST = 30000, ALIVE = 12 };
-static uint64_t state;
 static int rank;
-
-static uint64_t mixed(uint64_t z)
-{
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
-/* The same on all ranks. */
-static uint64_t draw(uint64_t below)
-{
-    return mixed(state += 0x9e3779b97f4a7c15u) % below;
-}
 
 static void must(koloResult_t code, koloComm_t comm, const char *call)
 {

@@ -6,6 +6,7 @@
  *
  * Values are small whole numbers, so that sums of floats do not hang on the order.
  */
+#include "drawn.h"
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -28,16 +29,7 @@ static struct type types[40];
 static int ntypes, nfold;
 static char *send_memory, *recv_memory;
 static int rank, size;
-static uint64_t state;
 static MPI_Op weaving;
-
-static uint64_t draw(uint64_t below)
-{
-    uint64_t z = state += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return (z ^ (z >> 31)) % below;
-}
 
 static uint64_t hash(const void *data, size_t bytes)
 {

@@ -4,6 +4,7 @@
  *
  *   dropin_floats SEED CALLS
  */
+#include "drawn.h"
 #include <complex.h>
 #include <math.h>
 #include <mpi.h>
@@ -13,15 +14,6 @@
 #include <string.h>
 
 enum { MOST = 3000, RANKS = 16 };
-static uint64_t state;
-
-static uint64_t draw(uint64_t below)
-{
-    uint64_t z = state += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return (z ^ (z >> 31)) % below;
-}
 
 /* Of either sign, over some orders of magnitude, so that sums cancel. */
 static double number(void)

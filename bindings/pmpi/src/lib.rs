@@ -25,6 +25,7 @@ mod decide;
 mod devices;
 mod errors;
 mod folding;
+mod footprint;
 mod forms;
 mod kinds;
 mod lists;

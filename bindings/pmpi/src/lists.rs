@@ -9,7 +9,7 @@ use crate::decide::{Collective, Left, SIZES, UNKNOWN};
 /// Reads a list: the calls that it leaves to MPI.
 ///
 /// # Errors
-/// What is wrong with it.
+/// A sentence about the word that is wrong.
 pub fn left(text: &str) -> Result<Left, String> {
     let words = || text.split([',', ' ']).filter(|word| !word.is_empty());
     if words().all(|word| word == "all") {

@@ -1,17 +1,14 @@
 //! How much memory of a node kolo may take for the communicators of a program.
 //!
-//! What one takes is the formula of docs/memory.md, for calls up to 64 KiB. Each process counts its
-//! own communicators; as all processes of a node are alike, it multiplies by how many they are.
+//! Each process counts its own communicators ([`footprint`]); as all processes of a node are alike,
+//! it takes as its part that of one rank of the node.
 
+use crate::footprint;
 use crate::lists::bytes;
 use crate::settings;
 use mpi::ffi;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The head of a communicator for each rank.
-const HEAD: u64 = 288 << 10;
-/// The lines of a pair.
-const LINES: u64 = 4 << 10;
 /// Part of the node's memory that kolo may take, where the settings name no bytes.
 const SHARE: u64 = 20;
 
@@ -24,13 +21,7 @@ static MOST: AtomicU64 = AtomicU64::new(u64::MAX);
 static SLOTS: AtomicU64 = AtomicU64::new(0);
 
 fn of(nranks: u32) -> u64 {
-    HEAD + LINES * u64::from(nranks.saturating_sub(1))
-}
-
-fn slots_of(nranks: u32) -> u64 {
-    const PAGE: u64 = 4 << 10;
-    let block = (64 << 10) / u64::from(nranks.max(1));
-    u64::from(nranks.saturating_sub(1)) * ((16 << 10) + 8 * block.next_multiple_of(PAGE))
+    footprint::HEAD + footprint::lines(nranks)
 }
 
 /// Begins with so many bytes for each node, 0: a share of what it has. All ranks of the world are
@@ -50,7 +41,7 @@ pub fn begin(given: u64) {
 
 /// Whether one more communicator of so many ranks would take too much.
 pub fn would_pass(nranks: u32) -> bool {
-    let slots = slots_of(nranks);
+    let slots = footprint::slots(nranks);
     let most = SLOTS.load(Ordering::Relaxed).saturating_add(slots);
     let slots = (HELD_SLOTS.load(Ordering::Relaxed) + slots).min(most);
     HELD.load(Ordering::Relaxed) + of(nranks) + slots > MOST.load(Ordering::Relaxed)
@@ -59,13 +50,13 @@ pub fn would_pass(nranks: u32) -> bool {
 /// A communicator was attached.
 pub fn taken(nranks: u32) {
     HELD.fetch_add(of(nranks), Ordering::Relaxed);
-    HELD_SLOTS.fetch_add(slots_of(nranks), Ordering::Relaxed);
+    HELD_SLOTS.fetch_add(footprint::slots(nranks), Ordering::Relaxed);
 }
 
 /// It has ended.
 pub fn given_back(nranks: u32) {
     HELD.fetch_sub(of(nranks), Ordering::Relaxed);
-    HELD_SLOTS.fetch_sub(slots_of(nranks), Ordering::Relaxed);
+    HELD_SLOTS.fetch_sub(footprint::slots(nranks), Ordering::Relaxed);
 }
 
 /// Ranks of the job on this node; all ranks of the world are here.

@@ -36,8 +36,8 @@ impl Call {
         bytes: usize,
         blocks: (u32, u32),
     ) -> Result<()> {
-        if (blocks.0 > 0 && self.send.is_null()) || (blocks.1 > 0 && self.recv.is_null()) {
-            return Err(self.null_buffer(blocks.0 > 0 && self.send.is_null()));
+        if (blocks.0 > 0 && is_nowhere(self.send)) || (blocks.1 > 0 && is_nowhere(self.recv)) {
+            return Err(self.no_buffer(rank, blocks.0 > 0 && is_nowhere(self.send)));
         }
         let send = if blocks.0 > 0 { self.send as usize } else { 0 };
         let recv = if blocks.1 > 0 { self.recv as usize } else { 0 };
@@ -69,8 +69,15 @@ impl Call {
     }
 
     #[cold]
-    fn null_buffer(&self, is_send: bool) -> Error {
+    fn no_buffer(&self, rank: u32, is_send: bool) -> Error {
         let which = if is_send { "send" } else { "receive" };
+        let at = if is_send { self.send } else { self.recv };
+        if !at.is_null() {
+            return Error::argument(
+                format!("the {which} buffer is MPI_IN_PLACE, which is no buffer of kolo's"),
+                format!("pass both buffers; {}", self.how_in_place(rank)),
+            );
+        }
         Error::argument(
             format!("the {which} buffer is NULL but count is {}", self.count),
             format!("pass a {which} buffer, or count 0 on all ranks"),
@@ -79,15 +86,25 @@ impl Call {
 
     #[cold]
     fn overlap(&self, rank: u32) -> Error {
-        let allowed = match self.collective.in_place() {
+        Error::argument(
+            "send and receive buffers overlap",
+            format!("use separate buffers; {}", self.how_in_place(rank)),
+        )
+    }
+
+    fn how_in_place(&self, rank: u32) -> String {
+        match self.collective.in_place() {
             InPlace::Same => "in place means send == recv".into(),
             InPlace::SendInRecv => format!("in place means send == recv + {rank} * count"),
             InPlace::RecvInSend => format!("in place means recv == send + {rank} * count"),
             InPlace::Never => "this call has no in-place form".into(),
-        };
-        Error::argument(
-            "send and receive buffers overlap",
-            format!("use separate buffers; {allowed}"),
-        )
+        }
     }
+}
+
+/// Whether there is no buffer: NULL, or MPI_IN_PLACE, which is 1 in Open MPI and -1 in MPICH. One
+/// comparison, as it stands before each call.
+#[inline(always)]
+fn is_nowhere<T>(at: *const T) -> bool {
+    (at as usize).wrapping_add(1) <= 2
 }

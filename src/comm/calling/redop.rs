@@ -82,7 +82,7 @@ impl Communicator {
         self.make(MadeOp::User(op, Some(T::DTYPE)))
     }
 
-    /// As [`Communicator::user_op`], of a C function for one data type, or for all.
+    /// Operation of a C function for one data type, or for all; else [`Communicator::user_op`].
     ///
     /// # Errors
     /// The error that stopped the communicator.
