@@ -12,8 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { MOST = 30000, ALIVE = 12 };
+enum { MOST = 30000, ALIVE = 12, RANKS = 64 };
 static int rank;
 
 static void must(koloResult_t code, koloComm_t comm, const char *call)
@@ -53,6 +54,41 @@ static void use(koloComm_t comm, int number)
     must(koloBarrier(comm, NULL), comm, "barrier");
 }
 
+/* The ranks of a part in reverse order are who they are: an error names their processes. */
+static void turned(void)
+{
+    koloComm_t whole, part;
+    MPI_Comm reversed;
+    int me, size, pids[RANKS], seen = 0;
+    const int pid = (int)getpid();
+    must(koloCommInitMPI(&whole, MPI_COMM_WORLD), NULL, "koloCommInitMPI");
+    MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &reversed);
+    MPI_Comm_rank(reversed, &me);
+    MPI_Comm_size(reversed, &size);
+    MPI_Allgather(&pid, 1, MPI_INT, pids, 1, MPI_INT, reversed);
+    must(koloCommInitMPI(&part, reversed), NULL, "koloCommInitMPI in reverse");
+    use(part, 5);
+    MPI_Barrier(MPI_COMM_WORLD);
+    /* Different roots; a rank that has gone on hears of it in a later call. */
+    int64_t word = 0;
+    koloResult_t code = koloBcast(&word, 1, koloInt64, me, part, NULL);
+    for (int i = 0; code == koloSuccess && i < 100; i++) code = koloBarrier(part, NULL);
+    const char *text = koloGetLastError(part);
+    for (const char *at = text; (at = strstr(at, "(pid ")) != NULL; at++) {
+        const char *named = at;
+        while (named > text && strncmp(named, "rank ", 5)) named--;
+        const int who = atoi(named + 5), found = atoi(at + 5);
+        if (who < 0 || who >= size) wrong("rank", who, who, size);
+        if (pids[who] != found) wrong("process of rank", who, found, pids[who]);
+        seen++;
+    }
+    if (code == koloSuccess || !seen) wrong("error that names processes", (int)code, seen, 2);
+    MPI_Barrier(MPI_COMM_WORLD);
+    must(koloCommAbort(part), NULL, "koloCommAbort");
+    must(koloCommDestroy(whole), NULL, "koloCommDestroy");
+    MPI_Comm_free(&reversed);
+}
+
 int main(int argc, char **argv)
 {
     koloComm_t first, alive[ALIVE] = {NULL};
@@ -86,6 +122,7 @@ int main(int argc, char **argv)
     }
     for (int place = 0; place < ALIVE; place++)
         if (alive[place]) must(koloCommDestroy(alive[place]), NULL, "koloCommDestroy");
+    turned();
     MPI_Finalize();
     if (rank == 0) printf("adopted: ok\n");
     return 0;
