@@ -91,6 +91,9 @@ impl<'a> Waiter<'a> {
     #[cold]
     fn slow(&mut self, peer: usize) -> Result<()> {
         if self.inner.is_stopped() {
+            if let Some(long) = &mut self.long {
+                long.has_failed = true;
+            }
             return Err(self.inner.stop_error().during(self.call.name));
         }
         let (inner, call) = (self.inner, self.call);
@@ -380,5 +383,28 @@ mod tests {
             idle_looks += u32::from(!Engine::global().busy());
         }
         panic!("it sleeps and says that it drives");
+    }
+
+    /// Ranks of a circle that fail at the same time read each other's notes, whoever was first.
+    #[test]
+    fn for_which_message_a_call_waited_stays_known_when_another_rank_stops_it() {
+        use crate::comm::Collective;
+        let comms = Communicator::init_all(2, &CommConfig::default()).unwrap();
+        let sends = SendNote::message(1, 800);
+        let call = WaitingCall {
+            sends,
+            ..(Collective::Send.name(), None).into()
+        };
+        let noted = || comms[1].inner.node.board(0).sends();
+        let mut waiter = Waiter::new(&comms[0].inner, call);
+        waiter.slow(1).unwrap();
+        assert_eq!(noted(), sends);
+        waiter.moved();
+        assert_eq!(noted(), SendNote::NOTHING);
+        waiter.slow(1).unwrap();
+        comms[1].abort().unwrap();
+        waiter.slow(1).expect_err("the communicator has stopped");
+        drop(waiter);
+        assert_eq!(noted(), sends);
     }
 }
