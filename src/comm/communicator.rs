@@ -285,8 +285,8 @@ impl Communicator {
         if let Some(links) = self.inner.links() {
             links.close(self.inner.is_stopped());
         }
-        let board = self.inner.node.board(self.inner.rank as usize);
-        board.leave(std::thread::panicking());
+        let parted = self.inner.take_leave();
+        let ended = ended.and(parted);
         self.inner.node.wake_others();
         self.inner.ending.stopped.store(true, Ordering::Release);
         self.inner.leave();

@@ -4,7 +4,9 @@
 //! call behind it before anybody has taken them. It does not wait for the others: what they have
 //! not taken lies in memory of the node, which stays as long as one of them has it, and who comes
 //! later finds out itself whether its call fits. So of ranks that have called different things at
-//! least one hears of it: whoever comes last finds the boards of all.
+//! least one hears of it: whoever comes last finds the boards of all. Of two that come at the same
+//! time each writes on its own board first and reads the other's afterwards, with a fence between
+//! (Dekker's order), so one of them at least finds what the other has written.
 //!
 //! Memory of a device goes with the rank that has it. There ranks of the node that are behind are
 //! waited for a little.
@@ -17,7 +19,7 @@ use crate::comm::state::Inner;
 use crate::exec::CommDevice;
 use crate::proxy::progress::Engine;
 use crate::transport::fork;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 /// How long others are waited for that may still have to ask for memory of this rank's device: a
@@ -79,13 +81,28 @@ impl Inner {
                 false => turn::nap(self.idle.as_ref(), NAP),
             }
         }
+        // What this rank has called is on its board before it reads those of the others.
+        fence(Ordering::SeqCst);
         let calls = self.node.board(self.rank as usize).calls();
         fault::compare_recent(self, calls).map_err(|error| {
             self.stop(&error);
             // Of the communicator nothing is left that could be used in another way.
             error.with_code(Code::RemoteError)
-        })?;
-        fault::compare_counts(self, calls)
+        })
+    }
+
+    /// Notes that this rank leaves, and then looks whether another one has called without it.
+    ///
+    /// # Errors
+    /// As [`fault::compare_counts`], unless the communicator has stopped.
+    pub(in crate::comm) fn take_leave(&self) -> Result<()> {
+        let board = self.node.board(self.rank as usize);
+        board.leave(std::thread::panicking());
+        fence(Ordering::SeqCst);
+        match self.is_stopped() {
+            true => Ok(()),
+            false => fault::compare_counts(self, board.calls()),
+        }
     }
 
     /// That ranks disagree, if another one has found it and no call of this rank has said it.
@@ -143,6 +160,42 @@ mod tests {
         assert!(matches!(look(true, || true, untold), LastLook::Stopped));
         assert!(matches!(look(false, || true, untold), LastLook::Wait));
         assert!(matches!(look(false, || false, untold), LastLook::AllCame));
+    }
+
+    /// The root hands its data out to nobody, and both leave at any distance of time.
+    #[test]
+    fn one_of_two_that_leave_at_the_same_time_hears_of_a_call_of_one() {
+        let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut spins = || {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (random >> 33) % 1000
+        };
+        for round in 0..2000 {
+            let comms = Communicator::init_all(2, &CommConfig::default()).unwrap();
+            let start = std::sync::Barrier::new(2);
+            let leave = |comm: &Communicator, spins: u64| {
+                start.wait();
+                (0..spins).for_each(|_| std::hint::spin_loop());
+                let called = match comm.rank() {
+                    0 => comm.broadcast(&mut [1_u32; 4], 0),
+                    _ => Ok(()),
+                };
+                called.and_then(|()| comm.destroy())
+            };
+            let spins = [spins(), spins()];
+            let told: Vec<_> = std::thread::scope(|scope| {
+                let each = comms.iter().zip(spins);
+                let each = each.map(|(comm, spins)| scope.spawn(move || leave(comm, spins)));
+                let each: Vec<_> = each.collect();
+                each.into_iter().map(|it| it.join().unwrap()).collect()
+            });
+            assert!(
+                told.iter().any(Result::is_err),
+                "round {round}, {spins:?}: nobody was told"
+            );
+        }
     }
 
     /// A root's tokens may lie untaken for as long as another rank has no core.
