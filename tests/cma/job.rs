@@ -1,7 +1,8 @@
 //! Jobs of several processes, each a new run of this test binary with some ranks as threads.
 //!
 //! A process talks on its standard error in lines that begin with `@ `; what else it writes there
-//! is kept as its log.
+//! is kept as its log. All processes share one pipe, so that what one says after it has heard of
+//! another comes after what that one has said before.
 
 use kolo::bootstrap::{NetSettings, UniqueId};
 use kolo::comm::{CommConfig, Communicator};
@@ -21,7 +22,7 @@ pub struct Job {
     children: Vec<Child>,
     lines: Receiver<String>,
     log: Arc<Mutex<String>>,
-    readers: Vec<std::thread::JoinHandle<()>>,
+    reader: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Job {
@@ -57,8 +58,9 @@ impl Job {
             children: Vec::new(),
             lines,
             log: Arc::default(),
-            readers: Vec::new(),
+            reader: None,
         };
+        let (errors, words) = std::io::pipe().expect("a pipe");
         let mut first = 0;
         for ranks in processes {
             let mut command = Command::new(std::env::current_exe().expect("a name"));
@@ -73,7 +75,7 @@ impl Job {
                 .envs(settings.iter().copied())
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
-                .stderr(Stdio::piped());
+                .stderr(words.try_clone().expect("a descriptor"));
             if unrandomised {
                 let ask = || {
                     // SAFETY: a plain system call; a refusal changes nothing.
@@ -83,20 +85,20 @@ impl Job {
                 // SAFETY: the closure makes one system call, which is safe after fork.
                 unsafe { command.pre_exec(ask) };
             }
-            let mut child = command.spawn().expect("this binary");
-            let errors = BufReader::new(child.stderr.take().expect("a pipe"));
-            let (send, log) = (send.clone(), Arc::clone(&job.log));
-            job.readers.push(std::thread::spawn(move || {
-                for line in errors.lines().map_while(std::io::Result::ok) {
-                    match line.strip_prefix("@ ") {
-                        Some(line) => drop(send.send(line.to_owned())),
-                        None => log.lock().expect("whole").push_str(&(line + "\n")),
-                    }
-                }
-            }));
-            job.children.push(child);
+            job.children.push(command.spawn().expect("this binary"));
             first += ranks;
         }
+        // The pipe ends with the last of them.
+        drop(words);
+        let log = Arc::clone(&job.log);
+        job.reader = Some(std::thread::spawn(move || {
+            for line in BufReader::new(errors).lines().map_while(Result::ok) {
+                match line.strip_prefix("@ ") {
+                    Some(line) => drop(send.send(line.to_owned())),
+                    None => log.lock().expect("whole").push_str(&(line + "\n")),
+                }
+            }
+        }));
         job
     }
 
@@ -154,8 +156,8 @@ impl Job {
                 self.log()
             );
         }
-        for reader in self.readers.drain(..) {
-            reader.join().expect("a reader does not panic");
+        if let Some(reader) = self.reader.take() {
+            reader.join().expect("the reader does not panic");
         }
         self.log()
     }
