@@ -10,9 +10,14 @@ mod decide;
 mod footprint;
 #[path = "../bindings/pmpi/src/lists.rs"]
 mod lists;
+#[path = "../bindings/pmpi/src/places.rs"]
+mod places;
+#[path = "dropin/places.rs"]
+mod places_tests;
 
 use decide::{
-    Agreement, Attach, Class, Collective, Decision, Elements, Known, Left, Reason, Size, Stage,
+    Across, Agreement, Attach, Class, Collective, Decision, Elements, Known, Left, Reason, Size,
+    Stage,
 };
 
 const CALLS: usize = 200_000;
@@ -116,6 +121,7 @@ fn draw_call(random: &mut fastrand::Rng, nranks: usize) -> Call {
             bytes: [1, 2, 4, 8, 16, 10, 32][random.usize(..7)],
             count: equal,
             sums: random.bool(),
+            ordered: random.bool(),
         },
     }
 }
@@ -157,6 +163,23 @@ fn seen(random: &mut fastrand::Rng, call: &Call, rank: usize) -> Size {
     }
 }
 
+/// Whether data that go up to the first rank of each node, across and down again are where the
+/// call wants them.
+fn goes_in_levels(known: &Known, collective: Collective, size: Size) -> bool {
+    match collective {
+        Collective::Barrier | Collective::Bcast => true,
+        Collective::Reduce | Collective::Allreduce => match size {
+            Size::Elements(elements) => known.span.in_order || !elements.ordered,
+            _ => false,
+        },
+        Collective::Allgather => match size {
+            Size::Bytes(block) => known.span.in_order && block * u64::from(known.nranks) < 1 << 31,
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
 /// Holds a single decision to its account.
 fn check(
     agreed: &Agreement,
@@ -177,7 +200,8 @@ fn check(
         }
         Decision::Pass(Reason::Early) => assert_eq!(stage, Stage::Counted),
         Decision::Pass(Reason::Communicator) => {
-            assert!(stage == Stage::Mpi || before.nranks < agreed.min_ranks);
+            let stays = before.spans() && agreed.across == Across::Stays;
+            assert!(stage == Stage::Mpi || before.nranks < agreed.min_ranks || stays);
         }
         Decision::Pass(Reason::Derived) => {
             assert!(matches!(size, Size::Elements(Elements { class: None, .. })));
@@ -192,6 +216,17 @@ fn check(
             let bits = agreed.left.0[collective as usize][Left::place(before.nranks)];
             assert!(bits & (1 << Left::bit(size)) != 0);
         }
+        Decision::Pass(Reason::Across) => {
+            assert!(before.spans() && agreed.across == Across::Levels);
+            assert!(!goes_in_levels(before, collective, size));
+        }
+    }
+    if before.spans() && matches!(decision, Decision::Take | Decision::Attach) {
+        match agreed.across {
+            Across::Stays => panic!("{before:?} stays with MPI"),
+            Across::Levels => assert!(goes_in_levels(before, collective, size)),
+            Across::Kolo => {}
+        }
     }
 }
 
@@ -201,9 +236,14 @@ fn new_communicator(random: &mut fastrand::Rng, nranks: usize) -> Known {
     } else {
         Stage::Counted
     };
+    let nodes: Vec<u32> = (0..nranks).map(|_| random.u32(..2)).collect();
     Known {
         stage,
         nranks: nranks as u32,
+        span: match random.bool() {
+            true => places::span(&nodes),
+            false => places::span(&vec![0; nranks]),
+        },
         begun: 0,
         spent: 0,
     }
@@ -225,6 +265,7 @@ fn all_ranks_decide_alike() {
                 _ => Attach::After(random.u64(..20)),
             },
             float_sums_stay: random.bool(),
+            across: [Across::Stays, Across::Kolo, Across::Levels][random.usize(..3)],
             left: Left(std::array::from_fn(|_| {
                 std::array::from_fn(|_| random.u64(..) & random.u64(..) & random.u64(..))
             })),

@@ -95,8 +95,9 @@ pub use sources::Sources;
 pub use value::{FaultFlip, HostPort, PrefixList, Value};
 pub use word::Word;
 pub use words::{
-    Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Dropin, DropinDevices, Errors,
-    FloatSums, GdrLevel, HoldIn, Net, OnSignal, Progress, Proto, Pxn, SocketFamily, Stores, Wait,
+    Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Dropin, DropinDevices, DropinNodes,
+    Errors, FloatSums, GdrLevel, HoldIn, Net, OnSignal, Progress, Proto, Pxn, SocketFamily, Stores,
+    Wait,
 };
 
 /// Whether lines on a terminal may have colours: `NO_COLOR` (no-color.org) forbids them.

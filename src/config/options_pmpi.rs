@@ -61,6 +61,14 @@ macro_rules! with_pmpi_options {
                 default: "mpi",
             }
 
+            /// Who runs collectives of an MPI program's communicators on several nodes: `mpi` runs
+            /// them on each node by kolo and between the nodes by MPI.
+            pmpi_nodes -> DropinNodes {
+                kind: Kind::Words(DropinNodes::WORDS),
+                default: "auto",
+                note: "By `mpi` kolo takes barrier, bcast, reduce, allreduce and allgather.",
+            }
+
             /// Who runs sums and products of floats of an MPI program: MPI keeps their bits.
             pmpi_float_sums -> FloatSums {
                 kind: Kind::Words(FloatSums::WORDS),

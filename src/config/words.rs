@@ -93,6 +93,18 @@ words! {
         Host = "host",
     }
 
+    /// Who runs collectives of MPI communicators on several nodes, between the nodes.
+    DropinNodes {
+        /// kolo, unless a node has a network that kolo does not use; then MPI
+        Auto = "auto",
+        /// kolo
+        Kolo = "kolo",
+        /// MPI, with kolo on each node
+        Mpi = "mpi",
+        /// MPI, and on the nodes too
+        Off = "off",
+    }
+
     /// Who runs sums and products of floats.
     FloatSums {
         /// kolo, whose order of summing is not MPI's

@@ -124,9 +124,10 @@ class Program:
         return Result(self.command, status, *self.text())
 
     def wait_for(self, word, limit=20):
-        """Waits until it has printed `word`."""
+        """Waits until it has printed `word`, or what it has printed is such that `word` is true."""
         end = time.monotonic() + limit
-        while word not in "".join(self.text()):
+        said = word if callable(word) else lambda text: word in text
+        while not said("".join(self.text())):
             assert self.process.poll() is None and time.monotonic() < end, (
                 "%s never said %r:\n%s" % (self.command, word, "".join(self.text())))
             time.sleep(0.02)
@@ -246,9 +247,21 @@ class Cluster:
             own = os.path.join(lib, "kolo", mpi)
             words += ["-L", own, "-lkolo_mpi", "-Wl,-rpath," + own]
         words += ["-L", lib, "-lkolo", "-Wl,-rpath," + lib, "-pthread", "-ldl"]
+        self.build(source, words)
+        return program
+
+    def compile_without_kolo(self, source, mpi):
+        """Compiles tests/SOURCE as a program of an MPI alone; its path, which all nodes see."""
+        name = os.path.splitext(os.path.basename(source))[0]
+        program = os.path.join(self.folder, "%s.%s" % (name, mpi))
+        self.build(source, ["mpicc." + mpi, "-Wall", "-Wextra", "-Werror", "-O1",
+                            os.path.join(os.path.dirname(HERE), source), "-o", program])
+        return program
+
+    @staticmethod
+    def build(source, words):
         done = subprocess.run(words, text=True, stderr=subprocess.PIPE)
         assert done.returncode == 0, "%s does not compile:\n%s" % (source, done.stderr)
-        return program
 
     # ---------------------------------------------------------- network and power
 

@@ -289,6 +289,7 @@ int main(int argc, char **argv)
     for (int number = 0; number < atoi(argv[2]); number++)
         all = all * 31 + one(number, comms[draw(3)], argc > 3);
     printf("%d: %016llx\n", rank, (unsigned long long)all);
+    fflush(stdout);
     MPI_Comm_free(&comms[2]);
     MPI_Comm_free(&comms[1]);
     MPI_Finalize();

@@ -6,45 +6,25 @@
 //! a tree, upwards, and one downwards: on the way up whether all are there, on the way down what
 //! world rank 0 wants. A rank that does not answer within a limit switches all off.
 
-use crate::decide::{Agreement, Attach, Collective, Left, RANKS};
+use crate::decide::{Across, Agreement, Attach, Collective, Left, RANKS};
 use crate::settings::Settings;
 use crate::sys::kolo_pmpi_tag_ub_key;
-use crate::{devices, memory, say, verify};
+use crate::{devices, memory, nodes, say, verify};
 use mpi::ffi;
 use std::ffi::{c_int, c_void};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Of the messages and of what stands in `decide.rs`.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
 static AGREED: OnceLock<Agreement> = OnceLock::new();
-static NODE: OnceLock<u64> = OnceLock::new();
 
 /// The agreement; none: kolo takes nothing.
 #[inline]
 pub fn agreed() -> Option<&'static Agreement> {
     AGREED.get()
-}
-
-/// A number that all ranks of a node have, and another for those of other nodes.
-pub fn node() -> u64 {
-    *NODE.get_or_init(|| {
-        let mut hasher = DefaultHasher::new();
-        for file in [
-            "/proc/sys/kernel/random/boot_id",
-            "/proc/sys/kernel/hostname",
-        ] {
-            std::fs::read(file).unwrap_or_default().hash(&mut hasher);
-        }
-        // Containers of one node see each other's memory only where they share it.
-        if let Ok(place) = std::fs::metadata("/dev/shm") {
-            std::os::unix::fs::MetadataExt::dev(&place).hash(&mut hasher);
-        }
-        hasher.finish()
-    })
 }
 
 /// One message. Upwards it says whether all below can, downwards what holds.
@@ -58,6 +38,10 @@ struct Message {
     wrong: u64,
     /// World rank + 1 of the first that may have buffers on a GPU; 0: there is none.
     device: u64,
+    /// The largest of the numbers of nodes, and of their complements: of one node, if they fit.
+    nodes: [u64; 2],
+    /// 1: some node has a network that kolo does not use.
+    foreign: u64,
     min_ranks: u64,
     /// 0: after `calls` calls; 1: when they have earned it.
     attach: u64,
@@ -65,8 +49,15 @@ struct Message {
     float_sums_stay: u64,
     verify: u64,
     memory: u64,
+    /// [`Across`], or [`AUTO`].
+    across: u64,
     left: Left,
 }
+
+const KOLO: u64 = Across::Kolo as u64;
+const LEVELS: u64 = Across::Levels as u64;
+/// Whether networks are kolo's or MPI's hangs on what the nodes have.
+const AUTO: u64 = 9;
 
 const WORDS: usize = size_of::<Message>() / size_of::<u64>();
 
@@ -83,12 +74,15 @@ impl Message {
             well: u64::from(settings.on && settings.wrong.is_none()),
             wrong: named(settings.wrong.is_some()),
             device: named(devices::are_there(Path::new("/"))),
+            nodes: [nodes::own(), !nodes::own()],
+            foreign: u64::from(nodes::is_foreign()),
             min_ranks: u64::from(settings.wanted.min_ranks),
             attach,
             calls,
             float_sums_stay: u64::from(settings.wanted.float_sums_stay),
             verify: u64::from(settings.verify),
             memory: settings.memory,
+            across: settings.across.map_or(AUTO, |across| across as u64),
             left: settings.wanted.left,
         }
     }
@@ -98,12 +92,15 @@ impl Message {
         well: 0,
         wrong: 0,
         device: 0,
+        nodes: [0; 2],
+        foreign: 0,
         min_ranks: 0,
         attach: 0,
         calls: 0,
         float_sums_stay: 0,
         verify: 0,
         memory: 0,
+        across: 0,
         left: Left([[0; RANKS]; Collective::COUNT]),
     };
 
@@ -115,6 +112,13 @@ impl Message {
                 _ => Attach::Earned,
             },
             float_sums_stay: self.float_sums_stay != 0,
+            across: match self.across {
+                KOLO => Across::Kolo,
+                LEVELS => Across::Levels,
+                AUTO if self.foreign == 0 => Across::Kolo,
+                AUTO => Across::Levels,
+                _ => Across::Stays,
+            },
             left: self.left,
         }
     }
@@ -122,6 +126,10 @@ impl Message {
     /// Begins with what holds, if it goes well. Whether it does.
     fn begin(&self) -> bool {
         if self.well == 1 {
+            let spans = self.nodes[0] != !self.nodes[1];
+            if spans && !nodes::begin() {
+                return false;
+            }
             let _ = AGREED.set(self.agreement());
             memory::begin(self.memory);
             if self.verify != 0 {
@@ -147,6 +155,10 @@ impl Message {
                 *mine = theirs;
             }
         }
+        for (mine, theirs) in self.nodes.iter_mut().zip(theirs.nodes) {
+            *mine = theirs.max(*mine);
+        }
+        self.foreign |= theirs.foreign;
     }
 }
 

@@ -2,8 +2,9 @@
 
 use crate::agree;
 use crate::comms::State;
-use crate::decide::{Collective, Decision, Reason, Size, Stage, decide};
-use crate::sys::{koloCommAbort, koloCommInitMPI};
+use crate::decide::{Across, Agreement, Collective, Decision, Reason, Size, Stage, decide};
+use crate::levels::Levels;
+use crate::sys::{Comm, koloCommAbort, koloCommInitMPI};
 use crate::{memory, report};
 use mpi::ffi;
 use std::ffi::c_void;
@@ -14,7 +15,7 @@ pub fn take(state: &mut State, collective: Collective, size: Size) -> Option<()>
     let agreed = agree::agreed()?;
     match decide(agreed, &mut state.known, collective, size) {
         Decision::Take => {}
-        Decision::Attach if attach(state).is_some() => {}
+        Decision::Attach if attach(state, agreed).is_some() => {}
         Decision::Attach => {
             report::passed(collective, Reason::Communicator);
             return None;
@@ -28,53 +29,57 @@ pub fn take(state: &mut State, collective: Collective, size: Size) -> Option<()>
     Some(())
 }
 
-/// The largest of each number over the ranks. None where MPI fails.
-fn largest(state: &State, mine: [u64; 3]) -> Option<[u64; 3]> {
-    let mut all = [0u64; 3];
+/// Whether it is so on any rank. None where MPI fails.
+pub fn on_any(state: &State, here: bool) -> Option<bool> {
+    let (mine, mut all) = (u64::from(here), 0u64);
     // SAFETY: all ranks are in a collective of this communicator, and have decided alike.
     let code = unsafe {
         ffi::PMPI_Allreduce(
-            mine.as_ptr().cast(),
-            all.as_mut_ptr().cast::<c_void>(),
-            3,
+            (&raw const mine).cast(),
+            (&raw mut all).cast::<c_void>(),
+            1,
             ffi::RSMPI_UINT64_T,
             ffi::RSMPI_MAX,
             state.handle,
         )
     };
-    (code == 0).then_some(all)
+    (code == 0).then_some(all != 0)
 }
 
 /// Makes kolo's communicator, on all ranks or on none.
 #[cold]
-fn attach(state: &mut State) -> Option<()> {
+fn attach(state: &mut State, agreed: &Agreement) -> Option<()> {
     // Whatever happens, it is tried once.
     state.known.stage = Stage::Mpi;
-    let (node, nranks) = (agree::node(), state.known.nranks);
-    let [most, rest, full] = largest(state, [node, !node, memory::would_pass(nranks).into()])?;
-    if most != !rest {
-        report::spans_nodes();
-        return None;
-    }
-    if full != 0 {
+    if on_any(state, memory::would_pass(&state.known))? {
         report::no_memory();
         return None;
     }
-    let mut kolo = std::ptr::null_mut();
-    // SAFETY: a live communicator, in a collective of it.
-    let failed = unsafe { koloCommInitMPI(&mut kolo, state.handle) } != 0;
-    let [_, _, anywhere] = largest(state, [0, 0, u64::from(failed)])?;
-    if anywhere != 0 {
-        if !failed {
-            // SAFETY: the communicator that was just made; the others may have none.
-            unsafe { koloCommAbort(kolo) };
-        }
+    let levels = state.known.spans() && agreed.across == Across::Levels;
+    let made = match levels {
+        true => Levels::make(state),
+        false => made_of(state.handle).map(|kolo| state.kolo = kolo),
+    };
+    if on_any(state, made.is_none())? {
+        // SAFETY: null, or the communicator that was just made; the others may have none.
+        unsafe { koloCommAbort(std::mem::replace(&mut state.kolo, std::ptr::null_mut())) };
+        state.levels = None;
         report::not_attached();
         return None;
     }
-    state.kolo = kolo;
     state.known.stage = Stage::Attached;
-    memory::taken(nranks);
+    memory::taken(&state.known);
     report::attached();
+    if state.known.spans() {
+        report::spans_nodes();
+    }
     Some(())
+}
+
+/// Kolo's communicator of the same ranks.
+pub fn made_of(handle: ffi::MPI_Comm) -> Option<Comm> {
+    let mut kolo = std::ptr::null_mut();
+    // SAFETY: a live communicator, in a collective of it.
+    let code = unsafe { koloCommInitMPI(&mut kolo, handle) };
+    (code == 0).then_some(kolo)
 }

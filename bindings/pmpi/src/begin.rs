@@ -24,6 +24,8 @@ pub struct Table {
 static NATIVE: AtomicPtr<Function> = AtomicPtr::new(std::ptr::null_mut());
 /// In the world.
 static RANK: AtomicI32 = AtomicI32::new(0);
+/// MPI_Finalize has begun.
+static ENDING: AtomicBool = AtomicBool::new(false);
 static OFF: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
 /// MPI's function at a place of the front's list, which kolo took: so MPI has it.
@@ -31,6 +33,11 @@ static OFF: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 pub fn native(place: usize) -> Function {
     // SAFETY: the front's table, which stays.
     unsafe { *NATIVE.load(Ordering::Relaxed).add(place) }
+}
+
+/// Whether MPI_Finalize has begun: communicators are MPI's to free.
+pub fn is_ending() -> bool {
+    ENDING.load(Ordering::Relaxed)
 }
 
 /// 0: kolo takes calls.
@@ -105,6 +112,7 @@ unsafe extern "C" fn ending(
     _extra: *mut c_void,
 ) -> c_int {
     contained(0, || {
+        ENDING.store(true, Ordering::Relaxed);
         let off = OFF.load(Ordering::Relaxed);
         if !off.is_null() {
             // SAFETY: the front's function, with no arguments.

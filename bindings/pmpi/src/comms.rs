@@ -5,10 +5,11 @@
 //! is freed. Entries are used again and never given back: a thread that looks at one while another
 //! thread frees that communicator reads memory that is still there, and finds another handle in it.
 
-use crate::decide::{Collective, Known, Reason, Stage};
+use crate::decide::{Collective, Known, Reason, Span, Stage};
 use crate::folding::Folding;
+use crate::levels::Levels;
 use crate::sys::{Comm, key, kolo_pmpi_no_copy, koloCommDestroy};
-use crate::{memory, report};
+use crate::{memory, nodes, places, report};
 use mpi::ffi;
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
@@ -31,8 +32,10 @@ pub struct State {
     pub handle: ffi::MPI_Comm,
     pub known: Known,
     pub rank: c_int,
-    /// Null until it is attached.
+    /// Null until it is attached; with levels that of this node, null where this rank is alone.
     pub kolo: Comm,
+    /// Of a communicator on several nodes, whose calls MPI runs between them.
+    pub levels: Option<Box<Levels>>,
     pub folding: Folding,
     /// Memory for what is packed, kept while it is small.
     pub spare: [Vec<u64>; 2],
@@ -116,20 +119,33 @@ fn make(handle: ffi::MPI_Comm, key: u64) -> Option<&'static Entry> {
     if code != 0 {
         return None;
     }
-    let stage = match inter != 0 || nranks < 2 || !is_of_this_world(handle, nranks) {
-        true => Stage::Mpi,
-        false => Stage::Counted,
+    let ranks = match inter != 0 || nranks < 2 {
+        true => None,
+        false => in_this_world(handle, nranks),
     };
+    let stage = match ranks {
+        None => Stage::Mpi,
+        Some(_) => Stage::Counted,
+    };
+    let nodes = ranks.and_then(|ranks| nodes::of(&ranks));
     let state = State {
         handle,
         known: Known {
             stage,
             nranks: nranks as u32,
+            span: nodes.map_or(
+                Span {
+                    most: nranks as u32,
+                    in_order: true,
+                },
+                |nodes| places::span(&nodes),
+            ),
             begun: 0,
             spent: 0,
         },
         rank,
         kolo: std::ptr::null_mut(),
+        levels: None,
         folding: Folding::default(),
         spare: [Vec::new(), Vec::new()],
     };
@@ -156,9 +172,9 @@ fn make(handle: ffi::MPI_Comm, key: u64) -> Option<&'static Entry> {
     Some(entry)
 }
 
-/// Whether all members were started together with this rank, and so have agreed with it. Where one
-/// was not, none of them finds all others in its own world.
-fn is_of_this_world(handle: ffi::MPI_Comm, nranks: c_int) -> bool {
+/// The members' ranks in the world, if all were started together with this rank, and so have agreed
+/// with it. Where one was not, none of them finds all others in its own world.
+pub fn in_this_world(handle: ffi::MPI_Comm, nranks: c_int) -> Option<Vec<c_int>> {
     let ranks: Vec<c_int> = (0..nranks).collect();
     let mut there = vec![0; ranks.len()];
     // SAFETY: live communicators, and room for as many ranks; the groups are given back.
@@ -175,7 +191,8 @@ fn is_of_this_world(handle: ffi::MPI_Comm, nranks: c_int) -> bool {
             );
         ffi::PMPI_Group_free(&mut members);
         ffi::PMPI_Group_free(&mut world);
-        code == 0 && there.iter().all(|&rank| rank != ffi::RSMPI_UNDEFINED)
+        let are_known = there.iter().all(|&rank| rank != ffi::RSMPI_UNDEFINED);
+        (code == 0 && are_known).then_some(there)
     }
 }
 
@@ -197,7 +214,10 @@ unsafe extern "C" fn freed(
         if !kolo.is_null() {
             // SAFETY: a live communicator of kolo's.
             unsafe { koloCommDestroy(kolo) };
-            memory::given_back(state.known.nranks);
+        }
+        drop(state.levels.take());
+        if state.known.stage == Stage::Attached {
+            memory::given_back(&state.known);
         }
         if let Ok(mut free) = FREE.lock() {
             free.push(entry);

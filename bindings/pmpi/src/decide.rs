@@ -105,6 +105,8 @@ pub struct Elements {
     pub count: u64,
     /// MPI's own sum or product, the only operations whose bits hang on the order.
     pub sums: bool,
+    /// An operation of the program that does not commute: it folds in the order of ranks.
+    pub ordered: bool,
 }
 
 /// The size of a call, as far as all ranks know it.
@@ -170,6 +172,27 @@ pub enum Attach {
     Earned,
 }
 
+/// Who runs collectives of communicators whose ranks are on several nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Across {
+    /// MPI.
+    Stays,
+    /// Kolo, with its own network between the nodes.
+    Kolo,
+    /// Kolo on each node, and MPI between the nodes.
+    Levels,
+}
+
+/// How the ranks of a communicator lie on nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The most ranks on one node.
+    pub most: u32,
+    /// The ranks of each node follow each other.
+    pub in_order: bool,
+}
+
 /// Settings that were agreed at the start: world rank 0's settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreement {
@@ -178,6 +201,7 @@ pub struct Agreement {
     pub attach: Attach,
     /// Sums and products of floats stay with MPI.
     pub float_sums_stay: bool,
+    pub across: Across,
     pub left: Left,
 }
 
@@ -196,10 +220,34 @@ pub enum Stage {
 pub struct Known {
     pub stage: Stage,
     pub nranks: u32,
+    pub span: Span,
     /// Collectives that were begun on it.
     pub begun: u64,
     /// Time that those would have taken, in picoseconds.
     pub spent: u64,
+}
+
+impl Known {
+    /// Whether its ranks are on several nodes.
+    pub fn spans(&self) -> bool {
+        self.span.most < self.nranks
+    }
+
+    /// Whether such a call can be made of calls on each node and between the nodes.
+    fn has_levels(&self, collective: Collective, size: Size) -> bool {
+        match (collective, size) {
+            (Collective::Barrier | Collective::Bcast, _) => true,
+            (Collective::Reduce | Collective::Allreduce, Size::Elements(elements)) => {
+                self.span.in_order || !elements.ordered
+            }
+            // MPI's counts and displacements are `int` there.
+            (Collective::Allgather, Size::Bytes(bytes)) => {
+                let all = bytes.saturating_mul(u64::from(self.nranks));
+                self.span.in_order && all <= i32::MAX as u64
+            }
+            _ => false,
+        }
+    }
 }
 
 /// Why MPI runs a call.
@@ -218,11 +266,13 @@ pub enum Reason {
     FloatSum,
     /// The settings leave this collective to MPI, or calls of this size.
     Left,
+    /// The communicator is on several nodes, and this call not made of calls on each of them.
+    Across,
 }
 
 impl Reason {
     /// How many there are.
-    pub const COUNT: usize = 6;
+    pub const COUNT: usize = 7;
 }
 
 /// Who runs a call.
@@ -236,8 +286,8 @@ pub enum Decision {
     Pass(Reason),
 }
 
-/// Attaching takes about as long as this: 1 ms.
-const ATTACHING: u64 = 1_000_000_000;
+/// Attaching takes about as long as this: 1 ms on one node, 20 ms on several.
+const ATTACHING: [u64; 2] = [1_000_000_000, 20_000_000_000];
 
 /// A fixed price: 2 microseconds for each doubling of ranks, and 5 GB/s. In picoseconds.
 pub fn price(nranks: u32, size: Size) -> u64 {
@@ -268,16 +318,20 @@ pub fn decide(
     if agreed.left.has(collective, known.nranks, size) {
         return Decision::Pass(Reason::Left);
     }
+    if known.spans() && agreed.across == Across::Levels && !known.has_levels(collective, size) {
+        return Decision::Pass(Reason::Across);
+    }
     if known.stage == Stage::Attached {
         return Decision::Take;
     }
-    if known.nranks < agreed.min_ranks {
+    let stays = known.spans() && agreed.across == Across::Stays;
+    if known.nranks < agreed.min_ranks || stays {
         known.stage = Stage::Mpi;
         return Decision::Pass(Reason::Communicator);
     }
     let earned = match agreed.attach {
         Attach::After(calls) => known.begun >= calls,
-        Attach::Earned => known.spent >= ATTACHING,
+        Attach::Earned => known.spent >= ATTACHING[usize::from(known.spans())],
     };
     known.begun += 1;
     known.spent = known.spent.saturating_add(price(known.nranks, size));

@@ -16,8 +16,9 @@ pub fn ended(state: &State, code: c_int) -> c_int {
     }
 }
 
+/// Raises kolo's last error as one of MPI.
 #[cold]
-fn raise(state: &State) -> c_int {
+pub fn raise(state: &State) -> c_int {
     debug_assert!(state.known.stage == Stage::Attached, "kolo ran the call");
     // SAFETY: a live communicator; the sentence stays until the next call.
     let text = unsafe {

@@ -265,6 +265,15 @@ pub fn sums(op: Op) -> bool {
     matches!(op, Op::Named(0 | 1))
 }
 
+/// Whether it is the program's, and does not commute: MPI's own all do.
+pub fn is_ordered(op: Op, handle: ffi::MPI_Op) -> bool {
+    let mut commutes = 1;
+    // SAFETY: a live operation.
+    op == Op::Program
+        && unsafe { ffi::PMPI_Op_commutative(handle, &mut commutes) } == 0
+        && commutes == 0
+}
+
 /// Whether kolo folds elements of its type `kolo` by its operation `op`, with MPI's results.
 pub fn folds(class: Class, op: c_int) -> bool {
     match class {

@@ -9,10 +9,11 @@
 //! - [`attach`] asks [`decide`], the one decision that all ranks take alike, and makes kolo's
 //!   communicator where its time has come. What is not taken is MPI's, with the same arguments.
 //! - [`turn`]: what is odd on this rank alone is packed or copied.
-//! - The function of `libkolo.so.0`.
+//! - The function of `libkolo.so.0`; of communicators on several nodes perhaps by [`levels`].
 //!
-//! Around it: [`agree`] (all ranks can, at the start), [`comms`] (what is known of a communicator),
-//! [`kinds`] (of a type, of an operation), [`folding`] (MPI folds what kolo cannot), [`errors`],
+//! Around it: [`agree`] (all ranks can, at the start), [`nodes`] (where they are), [`comms`] (what
+//! is known of a communicator), [`kinds`] (of a type, of an operation), [`folding`] (MPI folds what
+//! kolo cannot), [`errors`],
 //! [`settings`], [`report`]. The functions of MPI are called by their `PMPI_` names; the front
 //! knows that these calls come from kolo.
 
@@ -28,9 +29,12 @@ mod folding;
 mod footprint;
 mod forms;
 mod kinds;
+mod levels;
 mod lists;
 mod memory;
 mod moves;
+mod nodes;
+mod places;
 mod reductions;
 mod report;
 mod results;

@@ -3,6 +3,7 @@
 //! Each process counts its own communicators ([`footprint`]); as all processes of a node are alike,
 //! it takes as its part that of one rank of the node.
 
+use crate::decide::Known;
 use crate::footprint;
 use crate::lists::bytes;
 use crate::settings;
@@ -12,6 +13,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Part of the node's memory that kolo may take, where the settings name no bytes.
 const SHARE: u64 = 20;
 
+/// The most communicators of several nodes: each takes connections, or two of the communicators
+/// that an MPI has numbers for, of which there may be no more than 2,048.
+const MOST_ACROSS: u64 = 64;
+
+/// Communicators of several nodes.
+static ACROSS: AtomicU64 = AtomicU64::new(0);
 /// Of all communicators: what they take in any case, and their slots.
 static HELD: AtomicU64 = AtomicU64::new(0);
 static HELD_SLOTS: AtomicU64 = AtomicU64::new(0);
@@ -39,8 +46,13 @@ pub fn begin(given: u64) {
     SLOTS.store(slots.unwrap_or(64 << 20), Ordering::Relaxed);
 }
 
-/// Whether one more communicator of so many ranks would take too much.
-pub fn would_pass(nranks: u32) -> bool {
+/// Whether one more communicator would take too much of this node, or is one too many of several
+/// nodes.
+pub fn would_pass(known: &Known) -> bool {
+    if known.spans() && ACROSS.load(Ordering::Relaxed) >= MOST_ACROSS {
+        return true;
+    }
+    let nranks = known.span.most;
     let slots = footprint::slots(nranks);
     let most = SLOTS.load(Ordering::Relaxed).saturating_add(slots);
     let slots = (HELD_SLOTS.load(Ordering::Relaxed) + slots).min(most);
@@ -48,13 +60,17 @@ pub fn would_pass(nranks: u32) -> bool {
 }
 
 /// A communicator was attached.
-pub fn taken(nranks: u32) {
+pub fn taken(known: &Known) {
+    ACROSS.fetch_add(u64::from(known.spans()), Ordering::Relaxed);
+    let nranks = known.span.most;
     HELD.fetch_add(of(nranks), Ordering::Relaxed);
     HELD_SLOTS.fetch_add(footprint::slots(nranks), Ordering::Relaxed);
 }
 
 /// It has ended.
-pub fn given_back(nranks: u32) {
+pub fn given_back(known: &Known) {
+    ACROSS.fetch_sub(u64::from(known.spans()), Ordering::Relaxed);
+    let nranks = known.span.most;
     HELD.fetch_sub(of(nranks), Ordering::Relaxed);
     HELD_SLOTS.fetch_sub(footprint::slots(nranks), Ordering::Relaxed);
 }

@@ -6,6 +6,7 @@ use crate::comms::State;
 use crate::decide::{Collective, Size};
 use crate::errors::ended;
 use crate::kinds;
+use crate::levels;
 use crate::sys::{
     BYTE, NO_STREAM, koloAllGather, koloAllToAll, koloBarrier, koloBcast, koloGather, koloScatter,
 };
@@ -42,6 +43,10 @@ pub unsafe fn barrier(comm: ffi::MPI_Comm) -> Option<c_int> {
     // SAFETY: the caller's promise.
     let state = unsafe { comms::of(comm, Collective::Barrier)? };
     take(state, Collective::Barrier, Size::Unknown)?;
+    if let Some(levels) = &state.levels {
+        // SAFETY: it has these levels.
+        return Some(unsafe { levels::barrier(state, levels) });
+    }
     // SAFETY: it is attached.
     let code = unsafe { koloBarrier(state.kolo, NO_STREAM) };
     Some(ended(state, code))
@@ -59,6 +64,10 @@ pub unsafe fn bcast(buffer: &Side, root: c_int, comm: ffi::MPI_Comm) -> Option<c
     }
     take(state, Collective::Bcast, Size::Bytes(bytes as u64))?;
     let move_bytes = |state: &State, at: *mut c_void| {
+        if let Some(levels) = &state.levels {
+            // SAFETY: `at` has so many bytes; it has these levels.
+            return unsafe { levels::bcast(state, levels, (at, bytes), root) };
+        }
         // SAFETY: `at` has so many bytes; it is attached.
         let code = unsafe { koloBcast(at, bytes, BYTE, root, state.kolo, NO_STREAM) };
         ended(state, code)
@@ -211,8 +220,13 @@ pub unsafe fn allgather(send: &Side, recv: &Side, comm: ffi::MPI_Comm) -> Option
             Err(code) => return Some(code),
         };
         let place = In::of(state, &all);
-        let code = koloAllGather(out.at, place.at, bytes, BYTE, state.kolo, NO_STREAM);
-        let code = ended(state, code);
+        let code = match &state.levels {
+            Some(levels) => levels::allgather(state, levels, (out.at, place.at, bytes)),
+            None => {
+                let code = koloAllGather(out.at, place.at, bytes, BYTE, state.kolo, NO_STREAM);
+                ended(state, code)
+            }
+        };
         out.end(state);
         Some(arrived(state, place, &all, code))
     }

@@ -5,11 +5,12 @@ use crate::comms::{self, State};
 use crate::decide::{self, Collective, Size};
 use crate::errors::ended;
 use crate::kinds::{self, Kind, Op};
+use crate::levels;
 use crate::sys::{
     NO_STREAM, koloAllReduce, koloExscan, koloReduce, koloReduceScatter, koloReduceScatterV,
     koloScan,
 };
-use crate::turn::{Elements, Out, in_place};
+use crate::turn::{Elements, Out, Scratch, in_place};
 use mpi::ffi;
 use std::ffi::{c_int, c_void};
 
@@ -38,12 +39,13 @@ fn with_padding(kind: &Kind) -> usize {
 }
 
 /// The size that all ranks know of it: `count` elements of each contribution.
-fn size(kind: &Kind, op: Op, count: u64) -> Size {
+fn size(kind: &Kind, op: Op, call: &Folded, count: u64) -> Size {
     Size::Elements(decide::Elements {
         class: kind.class,
         bytes: with_padding(kind),
         count,
         sums: kinds::sums(op),
+        ordered: kinds::is_ordered(op, call.op),
     })
 }
 
@@ -59,6 +61,15 @@ fn fold(state: &mut State, kind: &Kind, op: Op, call: &Folded) -> Result<Fold, c
     }
     const INTERNAL: c_int = 3;
     let datatype = kinds::carrier(with_padding(kind)).ok_or(INTERNAL)?;
+    // A rank that is alone on its node folds nothing.
+    if state.kolo.is_null() {
+        let (op, by_mpi) = (0, false);
+        return Ok(Fold {
+            datatype,
+            op,
+            by_mpi,
+        });
+    }
     let op = state.folding.next(state.kolo, call.datatype, call.op)?;
     Ok(Fold {
         datatype,
@@ -73,6 +84,31 @@ fn end(state: &mut State, fold: Fold, code: c_int) -> c_int {
         (0, true) => state.folding.outcome(),
         (0, false) => 0,
         (code, _) => ended(state, code),
+    }
+}
+
+/// A call of a communicator in levels, with what this rank sends.
+fn in_levels(
+    call: &Folded,
+    kind: &Kind,
+    fold: &Fold,
+    (send, count): (*const c_void, usize),
+) -> levels::Folded {
+    levels::Folded {
+        send,
+        recv: call.recv,
+        count,
+        bytes: with_padding(kind),
+        by_kolo: (fold.datatype, fold.op),
+        by_mpi: (call.datatype, call.op),
+    }
+}
+
+/// The end of a call in levels, which has raised its error.
+fn after_levels(state: &mut State, fold: Fold, code: c_int) -> c_int {
+    match code {
+        0 => end(state, fold, 0),
+        code => code,
     }
 }
 
@@ -149,7 +185,7 @@ pub unsafe fn same_everywhere(collective: Collective, call: &Folded, count: i64)
         return None;
     }
     let received = if receives { elements } else { 0 };
-    take(state, collective, size(&kind, op, count as u64))?;
+    take(state, collective, size(&kind, op, call, count as u64))?;
     let fold = match fold(state, &kind, op, call) {
         Ok(fold) => fold,
         Err(code) => return Some(ended(state, code)),
@@ -159,6 +195,13 @@ pub unsafe fn same_everywhere(collective: Collective, call: &Folded, count: i64)
         Ok(out) => out,
         Err(code) => return Some(code),
     };
+    if let Some(levels) = &state.levels {
+        let data = in_levels(call, &kind, &fold, (out.at, elements));
+        // SAFETY: the caller's promise; it has these levels, and so takes no other of these calls.
+        let code = unsafe { levels::allreduce(state, levels, &data) };
+        out.end(state);
+        return Some(after_levels(state, fold, code));
+    }
     let (Fold { datatype, op, .. }, kolo) = (fold, state.kolo);
     // SAFETY: the buffers have so many elements; the communicator is attached.
     let code = unsafe {
@@ -192,7 +235,11 @@ pub unsafe fn reduce(call: &Folded, count: i64, root: c_int) -> Option<c_int> {
     {
         return None;
     }
-    take(state, Collective::Reduce, size(&kind, op, count as u64))?;
+    take(
+        state,
+        Collective::Reduce,
+        size(&kind, op, call, count as u64),
+    )?;
     let fold = match fold(state, &kind, op, call) {
         Ok(fold) => fold,
         Err(code) => return Some(ended(state, code)),
@@ -208,6 +255,16 @@ pub unsafe fn reduce(call: &Folded, count: i64, root: c_int) -> Option<c_int> {
     } else {
         std::ptr::null_mut()
     };
+    if state.levels.is_some() {
+        let mut spare = Scratch::take(state, 1, 2 * elements * with_padding(&kind));
+        let data = in_levels(call, &kind, &fold, (out.at, elements));
+        let places = (root, spare.at().cast());
+        // SAFETY: the caller's promise; the memory has room for twice as many elements.
+        let code = unsafe { levels::reduce(state, &data, places) };
+        spare.give_back(state, 1);
+        out.end(state);
+        return Some(after_levels(state, fold, code));
+    }
     let (Fold { datatype, op, .. }, kolo) = (fold, state.kolo);
     // SAFETY: as above.
     let code = unsafe { koloReduce(out.at, recv, elements, datatype, op, root, kolo, NO_STREAM) };
@@ -226,7 +283,7 @@ pub unsafe fn equal_blocks(call: &Folded, count: i64) -> Option<c_int> {
         return None;
     }
     let collective = Collective::ReduceScatterBlock;
-    take(state, collective, size(&kind, op, all as u64))?;
+    take(state, collective, size(&kind, op, call, all as u64))?;
     // SAFETY: the caller's promise.
     Some(unsafe { blocks(state, call, (&kind, op), Blocks::Equal(elements), all) })
 }
@@ -246,7 +303,7 @@ pub unsafe fn blocks_of(call: &Folded, counts: Vec<usize>) -> Option<c_int> {
     take(
         state,
         Collective::ReduceScatter,
-        size(&kind, op, all as u64),
+        size(&kind, op, call, all as u64),
     )?;
     let blocks_are = match counts.iter().all(|&count| count == counts[0]) {
         true => Blocks::Equal(counts[0]),

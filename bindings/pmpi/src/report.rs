@@ -51,6 +51,7 @@ pub fn not_attached() {
     one(&NOT_ATTACHED);
 }
 
+/// One of several nodes was attached.
 pub fn spans_nodes() {
     one(&SPANNING);
 }
@@ -67,6 +68,7 @@ const REASONS: [&str; Reason::COUNT] = [
     "reductions of elements of odd sizes",
     "sums of floats",
     "that the settings leave to it",
+    "of communicators on several nodes",
 ];
 
 /// The lines of a rank, where the settings ask for them.
@@ -87,7 +89,7 @@ pub fn tell(rank: i32) {
         ATTACHED.load(Ordering::Relaxed)
     );
     for (communicators, words) in [
-        (&SPANNING, "that span nodes"),
+        (&SPANNING, "on several nodes"),
         (&NOT_ATTACHED, "that could not be attached"),
         (&NO_MEMORY, "for which kolo may take no more memory"),
     ] {

@@ -1,6 +1,6 @@
 //! The settings of this library, which `libkolo.so.0` reads for it: docs/settings.md has them.
 
-use crate::decide::{Agreement, Attach, Left};
+use crate::decide::{Across, Agreement, Attach, Left};
 use crate::lists;
 use crate::sys::{koloGetLastError, koloGetSetting};
 use std::ffi::{CStr, CString};
@@ -18,6 +18,8 @@ pub struct Settings {
     pub memory: u64,
     /// Buffers lie in the node's memory, though there are GPUs.
     pub host_only: bool,
+    /// Who runs collectives of several nodes; None: whoever has their network.
+    pub across: Option<Across>,
     /// Seconds for which others are waited for.
     pub limit: f64,
     /// The sentence that says what is wrong with them: all else is then by default.
@@ -59,10 +61,12 @@ impl Settings {
             verify: false,
             memory: 0,
             host_only: false,
+            across: None,
             wanted: Agreement {
                 min_ranks: 2,
                 attach: Attach::Earned,
                 float_sums_stay: false,
+                across: Across::Stays,
                 left: Left::default(),
             },
             limit: 60.0,
@@ -86,6 +90,12 @@ impl Settings {
         // A word is no number: it is `share`.
         self.memory = lists::bytes(&text("pmpi_memory")?).unwrap_or(0);
         self.host_only = text("pmpi_gpu")? == "host";
+        self.across = match text("pmpi_nodes")?.as_str() {
+            "off" => Some(Across::Stays),
+            "kolo" => Some(Across::Kolo),
+            "mpi" => Some(Across::Levels),
+            _ => None,
+        };
         self.limit = text("pmpi_timeout")?.parse().unwrap_or(f64::INFINITY);
         Ok(())
     }

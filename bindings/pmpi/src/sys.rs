@@ -161,6 +161,22 @@ unsafe extern "C" {
         comm: Comm,
         stream: *mut c_void,
     ) -> c_int;
+    pub fn koloSend(
+        send: *const c_void,
+        count: usize,
+        datatype: c_int,
+        peer: c_int,
+        comm: Comm,
+        stream: *mut c_void,
+    ) -> c_int;
+    pub fn koloRecv(
+        recv: *mut c_void,
+        count: usize,
+        datatype: c_int,
+        peer: c_int,
+        comm: Comm,
+        stream: *mut c_void,
+    ) -> c_int;
     pub fn koloScatter(
         send: *const c_void,
         recv: *mut c_void,
