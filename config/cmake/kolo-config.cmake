@@ -83,7 +83,18 @@ endforeach()
 list(JOIN _kolo_there ", " _kolo_there)
 set(_kolo_found "")
 set(_kolo_mpi "no MPI was looked for: call find_package(MPI) before")
-foreach(_kolo_folder ${MPI_C_INCLUDE_DIRS} ${MPI_CXX_INCLUDE_DIRS} ${MPI_Fortran_INCLUDE_DIRS})
+set(_kolo_folders ${MPI_C_INCLUDE_DIRS} ${MPI_CXX_INCLUDE_DIRS} ${MPI_Fortran_INCLUDE_DIRS})
+# A compiler that is the MPI's wrapper (CC=mpicc) needs no folders, so that none are found: it says
+# itself which ones it adds.
+foreach(_kolo_language C CXX Fortran)
+  if(NOT _kolo_folders AND MPI_${_kolo_language}_FOUND AND CMAKE_${_kolo_language}_COMPILER)
+    execute_process(COMMAND "${CMAKE_${_kolo_language}_COMPILER}" -show
+      OUTPUT_VARIABLE _kolo_lines ERROR_QUIET)
+    string(REGEX MATCHALL "-I *[^ \n]+" _kolo_folders "${_kolo_lines}")
+    list(TRANSFORM _kolo_folders REPLACE "^-I *" "")
+  endif()
+endforeach()
+foreach(_kolo_folder ${_kolo_folders})
   if(NOT _kolo_found AND EXISTS "${_kolo_folder}/mpi.h")
     # Of Open MPI alone; MPI 5's standard interface; the others have MPICH's.
     file(STRINGS "${_kolo_folder}/mpi.h" _kolo_lines REGEX
@@ -96,6 +107,27 @@ foreach(_kolo_folder ${MPI_C_INCLUDE_DIRS} ${MPI_CXX_INCLUDE_DIRS} ${MPI_Fortran
       set(_kolo_found abi)
     endif()
     set(_kolo_mpi "the MPI of ${_kolo_folder} is ${_kolo_found}")
+  endif()
+endforeach()
+# Wrappers of some machines say nothing, and find MPI's header all the same.
+foreach(_kolo_language C CXX)
+  if(NOT _kolo_found AND MPI_${_kolo_language}_FOUND AND CMAKE_${_kolo_language}_COMPILER)
+    set(_kolo_source "${CMAKE_BINARY_DIR}/CMakeFiles/kolo-which-mpi.c")
+    file(WRITE "${_kolo_source}" "#include <mpi.h>
+#if defined OMPI_MAJOR_VERSION
+the_mpi_is openmpi
+#elif defined MPICH_NUMVERSION || defined I_MPI_VERSION
+the_mpi_is mpich
+#elif defined MPI_ABI
+the_mpi_is abi
+#endif
+")
+    execute_process(COMMAND "${CMAKE_${_kolo_language}_COMPILER}" -E "${_kolo_source}"
+      OUTPUT_VARIABLE _kolo_lines ERROR_QUIET)
+    if(_kolo_lines MATCHES "the_mpi_is ([a-z]+)")
+      set(_kolo_found ${CMAKE_MATCH_1})
+      set(_kolo_mpi "the MPI of ${CMAKE_${_kolo_language}_COMPILER} is ${_kolo_found}")
+    endif()
   endif()
 endforeach()
 if(NOT kolo_MPI)
@@ -140,3 +172,6 @@ unset(_kolo_mpi)
 unset(_kolo_lines)
 unset(_kolo_number)
 unset(_kolo_folder)
+unset(_kolo_folders)
+unset(_kolo_language)
+unset(_kolo_source)

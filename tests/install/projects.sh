@@ -51,6 +51,22 @@ in_fortran() { # MPI
     runs "$1" "$work/flang"
 }
 
+# The project's own compilers are the MPI's wrappers, of both languages and of Fortran alone.
+by_wrappers() { # MPI
+    local languages program
+    for languages in "C;Fortran" Fortran; do
+        program=in_c
+        [ "$languages" != Fortran ] || program=in_fortran
+        (
+            cd "$work"
+            CC=mpicc.$1 FC=mpifort.$1 cmake -S . -B "by_$program" -DFAMILY="$1" \
+                -DLANGUAGES="$languages" -DEXAMPLES="$examples" -DCMAKE_PREFIX_PATH="$prefix"
+            cmake --build "by_$program" --target $program
+        ) >"$scratch/log" 2>&1 || fail "CMake by wrappers, $1: $(tail -n 30 "$scratch/log")"
+        runs "$1" "$work/by_$program/$program"
+    done
+}
+
 for tree in "$@"; do
     prefix=$(realpath "$tree")
     export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
@@ -62,10 +78,11 @@ for tree in "$@"; do
         mpicc.$mpi "$examples/c/hello.c" -o "$work/c" $(pkg-config --cflags --libs kolo-mpi-$mpi)
         runs $mpi "$work/c"
         if [ "$tree" = "$2" ]; then in_fortran $mpi; fi
-        [ $mpi = openmpi ] || continue
         cp "$here/project/CMakeLists.txt" "$work"
         sed 's/^  use mpi$/  use mpi_f08/; s/^  use kolo$/  use kolo_mpi_f08/' \
             "$examples/fortran/hello.f90" >"$work/typed.f90"
+        if [ "$tree" != "$2" ]; then by_wrappers $mpi; fi
+        [ $mpi = openmpi ] || continue
         (
             cd "$work"
             cmake -S . -B made -DFAMILY=$mpi -DEXAMPLES="$examples" -DCMAKE_PREFIX_PATH="$prefix" \
