@@ -13,10 +13,13 @@
  * and from srun to every node. The plugin asks nobody, keeps nothing, and knows no secret.
  *
  * It never fails a job: whatever goes wrong here, the job runs as it would without the plugin. What
- * a user should know is one line, printed where the command was typed and not on every node. (A
- * profile that the site does not have is an error of kolo itself, in the program.) */
+ * a user should know is one line, printed where the command was typed and not on every node. A
+ * profile that the site does not have, and a library of a profile that cannot be loaded, are told
+ * by the first node of a step, as programs that know nothing of kolo would not. (To one that knows
+ * kolo such a profile is an error.) */
 #include "site.h"
 
+#include <fcntl.h>
 #include <slurm/slurm.h>
 #include <slurm/spank.h>
 #include <stdint.h>
@@ -30,6 +33,10 @@ SPANK_PLUGIN(kolo, 1)
 
 enum { MOST_PATH = 4096, MOST_LIST = 16384 };
 enum { WITH_PROFILE, WITH_DEBUG, WITH_REPORT };
+
+#define OF_NAMES "the name of a profile has letters, digits, '.', '_' and '-'"
+/* The name that chooses none. */
+#define NO_PROFILE "none"
 
 static const char *site = "/etc/kolo/kolo.toml";
 static const char *needs;
@@ -64,8 +71,7 @@ static int note(int which, const char *given, int remote)
 		if (kolo_is_name(given))
 			snprintf(profile, sizeof profile, "%s", given);
 		else if (!remote)
-			slurm_spank_log("kolo: --kolo=%.32s is ignored: the name of a profile has "
-					"letters, digits, '.', '_' and '-'", given);
+			slurm_spank_log("kolo: --kolo=%.32s is ignored: " OF_NAMES, given);
 		break;
 	}
 	return ESPANK_SUCCESS;
@@ -119,20 +125,6 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char **av)
 	return ESPANK_SUCCESS;
 }
 
-/* Once a node, before its tasks begin. */
-int slurm_spank_user_init(spank_t sp, int ac, char **av)
-{
-	char host[256] = "";
-
-	(void)sp, (void)ac, (void)av;
-	if (!asked || !needs || access(needs, F_OK) == 0)
-		return ESPANK_SUCCESS;
-	gethostname(host, sizeof host - 1);
-	slurm_spank_log("kolo: there is no %s on %s: install kolo there, or leave the node out "
-			"(--exclude=%s)", needs, host, host);
-	return ESPANK_SUCCESS;
-}
-
 static int has(spank_t sp, const char *variable)
 {
 	char value[2];
@@ -178,6 +170,16 @@ static int names(const char *list, const char *path)
 	return 0;
 }
 
+/* Whether the job's user can load this file, in a process that has the rights of that user. */
+static int can_load(const char *path)
+{
+	struct stat about;
+
+	/* Before a task begins, only the effective user is the job's. */
+	return faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) == 0 && stat(path, &about) == 0 &&
+	       S_ISREG(about.st_mode);
+}
+
 /* Puts the readable ones of these paths, a colon behind each, before what the user preloads. A path
  * that is there already, as in a step that one of its tasks starts, is not put there twice. */
 static void preload(spank_t sp, char *paths)
@@ -189,11 +191,7 @@ static void preload(spank_t sp, char *paths)
 	if (spank_getenv(sp, "LD_PRELOAD", before, sizeof before) == ESPANK_NOSPACE)
 		return;
 	for (char *path = strtok_r(paths, ":", &rest); path; path = strtok_r(NULL, ":", &rest)) {
-		struct stat about;
-
-		if (names(before, path) || access(path, R_OK) != 0)
-			continue;
-		if (stat(path, &about) != 0 || !S_ISREG(about.st_mode))
+		if (names(before, path) || !can_load(path))
 			continue;
 		used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ":" : "", path);
 	}
@@ -204,11 +202,80 @@ static void preload(spank_t sp, char *paths)
 	(void)spank_setenv(sp, "LD_PRELOAD", list, 1);
 }
 
+/* Whether this is the script of a batch job. Its shell hands on what it has, also into containers,
+ * and its steps come by here themselves. */
+static int is_batch_script(spank_t sp)
+{
+	uint32_t step = 0;
+
+	return spank_get_item(sp, S_JOB_STEPID, &step) == ESPANK_SUCCESS &&
+	       step == SLURM_BATCH_SCRIPT;
+}
+
+/* The profile that was typed, or else the one of the shell's variable, which may be no name. */
+static int choose(spank_t sp, char *into, int room)
+{
+	if (*profile)
+		return snprintf(into, (size_t)room, "%s", profile) < room;
+	return spank_getenv(sp, "KOLO_PROFILE", into, room) == ESPANK_SUCCESS && *into;
+}
+
+/* Tells of a profile that is not there, and of the first of its libraries that cannot be loaded. */
+static void look_at_profile(spank_t sp, const char *host)
+{
+	char chosen[MOST_PATH] = "", known[512], paths[MOST_PATH], *rest = NULL;
+
+	if (!choose(sp, chosen, sizeof chosen) || strcmp(chosen, NO_PROFILE) == 0)
+		return;
+	if (!kolo_is_name(chosen)) {
+		slurm_spank_log("kolo: KOLO_PROFILE=%.32s is ignored: " OF_NAMES, chosen);
+		return;
+	}
+	switch (kolo_has_profile(site, chosen, known, sizeof known)) {
+	case KOLO_CANNOT_READ:
+		slurm_spank_log("kolo: %s cannot be read on %s, so the profile `%s` preloads "
+				"nothing", site, host, chosen);
+		return;
+	case KOLO_HAS_NOT:
+		slurm_spank_log("kolo: there is no profile `%s` in %s of %s, so nothing is preloaded; "
+				"profiles there: %s", chosen, site, host, *known ? known : "none");
+		return;
+	case KOLO_NOT_KNOWN:
+	case KOLO_HAS:
+		break;
+	}
+	if (in_container(sp) || kolo_preloads(site, chosen, paths, sizeof paths) == 0)
+		return;
+	for (char *path = strtok_r(paths, ":", &rest); path; path = strtok_r(NULL, ":", &rest))
+		if (!can_load(path)) {
+			slurm_spank_log("kolo: the profile `%s` preloads %s, which is no file on %s "
+					"that you can read: the step runs without it", chosen, path, host);
+			return;
+		}
+}
+
+/* Once a node, before its tasks begin. */
+int slurm_spank_user_init(spank_t sp, int ac, char **av)
+{
+	char host[256] = "";
+	uint32_t node = 1;
+
+	(void)ac, (void)av;
+	gethostname(host, sizeof host - 1);
+	if (asked && needs && access(needs, F_OK) != 0)
+		slurm_spank_log("kolo: there is no %s on %s: install kolo there, or leave the node out "
+				"(--exclude=%s)", needs, host, host);
+	/* All nodes of a step have the same words, and one of them tells. */
+	if (spank_get_item(sp, S_JOB_NODEID, &node) == ESPANK_SUCCESS && node == 0 &&
+	    !is_batch_script(sp))
+		look_at_profile(sp, host);
+	return ESPANK_SUCCESS;
+}
+
 /* As the job's user, in the process that becomes the task. */
 int slurm_spank_task_init(spank_t sp, int ac, char **av)
 {
 	char paths[MOST_PATH], chosen[KOLO_MOST_NAME + 1] = "";
-	uint32_t step = 0;
 
 	(void)ac, (void)av;
 	/* What was typed for this step is meant more than a variable of the shell. */
@@ -220,11 +287,7 @@ int slurm_spank_task_init(spank_t sp, int ac, char **av)
 		(void)spank_setenv(sp, "KOLO_PROFILE", profile, 1);
 	/* A variable chooses a profile as well, and then all of it. */
 	if (spank_getenv(sp, "KOLO_PROFILE", chosen, sizeof chosen) != ESPANK_SUCCESS ||
-	    !kolo_is_name(chosen))
-		return ESPANK_SUCCESS;
-	/* The shell of a batch script hands on what it has, also into containers, and its steps come by
-	 * here themselves. */
-	if (spank_get_item(sp, S_JOB_STEPID, &step) == ESPANK_SUCCESS && step == SLURM_BATCH_SCRIPT)
+	    !kolo_is_name(chosen) || is_batch_script(sp))
 		return ESPANK_SUCCESS;
 	if (!in_container(sp) && kolo_preloads(site, chosen, paths, sizeof paths) > 0)
 		preload(sp, paths);

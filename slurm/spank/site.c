@@ -22,13 +22,16 @@
 
 enum { MOST_LINE = 4096, MOST_LINES = 100000 };
 
+/* The characters of names of profiles. */
+#define KOLO_OF_NAMES "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+
 int kolo_is_name(const char *name)
 {
 	size_t n = strlen(name);
 
 	if (n == 0 || n > KOLO_MOST_NAME)
 		return 0;
-	return strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == n;
+	return strspn(name, KOLO_OF_NAMES) == n;
 }
 
 static const char *past_blanks(const char *at)
@@ -46,11 +49,12 @@ static const char *past(const char *at, const char *word)
 	return at && strncmp(at, word, n) == 0 ? at + n : NULL;
 }
 
-/* Whether a line is the header [profile.NAME]; the name may stand in quotes. */
-static int is_header_of(const char *line, const char *name)
+/* Whether a line is a header [profile.NAME], whose name goes to `name`; it may stand in quotes. */
+static int is_header(const char *line, char name[KOLO_MOST_NAME + 1])
 {
 	const char *at = past(line, "[");
 	char quote = 0;
+	size_t n;
 
 	at = at ? past(past_blanks(at), "profile") : NULL;
 	at = at ? past(past_blanks(at), ".") : NULL;
@@ -59,8 +63,13 @@ static int is_header_of(const char *line, const char *name)
 	at = past_blanks(at);
 	if (*at == '"' || *at == '\'')
 		quote = *at++;
-	at = past(at, name);
-	if (at && quote)
+	n = strspn(at, KOLO_OF_NAMES);
+	if (n == 0 || n > KOLO_MOST_NAME)
+		return 0;
+	memcpy(name, at, n);
+	name[n] = 0;
+	at += n;
+	if (quote)
 		at = *at == quote ? at + 1 : NULL;
 	at = at ? past(past_blanks(at), "]") : NULL;
 	if (!at)
@@ -139,7 +148,7 @@ static FILE *open_file(const char *name)
 
 size_t kolo_preloads(const char *file, const char *name, char *into, size_t room)
 {
-	char line[MOST_LINE];
+	char line[MOST_LINE], header[KOLO_MOST_NAME + 1];
 	int inside = 0, open = 0;
 	size_t found = 0;
 	FILE *from;
@@ -157,7 +166,7 @@ size_t kolo_preloads(const char *file, const char *name, char *into, size_t room
 			continue;
 		}
 		if (*at == '[') {
-			inside = is_header_of(at, name);
+			inside = is_header(at, header) && strcmp(header, name) == 0;
 			continue;
 		}
 		at = inside ? past(at, "preload") : NULL;
@@ -167,4 +176,35 @@ size_t kolo_preloads(const char *file, const char *name, char *into, size_t room
 	}
 	fclose(from);
 	return found;
+}
+
+enum kolo_has kolo_has_profile(const char *file, const char *name, char *names, size_t room)
+{
+	char line[MOST_LINE], header[KOLO_MOST_NAME + 1];
+	enum kolo_has has = KOLO_HAS_NOT;
+	size_t used = 0;
+	int top = 1;
+	FILE *from;
+
+	*names = 0;
+	if (!(from = open_file(file)))
+		return KOLO_CANNOT_READ;
+	for (int n = 0; n < MOST_LINES && fgets(line, sizeof line, from); n++) {
+		const char *at = past_blanks(line);
+
+		if (*at != '[') {
+			if (top && (past(at, "include") || past(at, "profile")))
+				has = has == KOLO_HAS ? KOLO_HAS : KOLO_NOT_KNOWN;
+			continue;
+		}
+		top = 0;
+		if (!is_header(at, header))
+			continue;
+		if (strcmp(header, name) == 0)
+			has = KOLO_HAS;
+		if (used + strlen(header) + 3 < room)
+			used += (size_t)sprintf(names + used, "%s%s", used ? ", " : "", header);
+	}
+	fclose(from);
+	return has;
 }

@@ -15,4 +15,12 @@ int kolo_is_name(const char *name);
  * no such table, none. Only absolute paths count. */
 size_t kolo_preloads(const char *file, const char *name, char *into, size_t room);
 
+/* Whether a settings file has the table [profile.NAME]. */
+enum kolo_has { KOLO_HAS_NOT, KOLO_HAS, KOLO_CANNOT_READ, KOLO_NOT_KNOWN };
+
+/* Looks for it. KOLO_NOT_KNOWN: the file includes others, or writes profiles in another way. The
+ * names of the profiles that it has go to `names`, a comma and a blank between two, as many as
+ * there is room for. */
+enum kolo_has kolo_has_profile(const char *file, const char *name, char *names, size_t room);
+
 #endif

@@ -136,11 +136,13 @@ def the_plugin_gives_tasks_their_variables(cluster):
     def srun(*words, env=None, argv=VARIABLES):
         return cluster.srun(["-N2", "-n2", "--mpi=none", *words], argv, env)
 
-    def lines(*words, **more):
+    def lines(*words, said=(), **more):
         run = srun(*words, **more).ok()
         found = sorted(run.out.split())
-        # Both tasks say the same.
-        assert found[::2] == found[1::2] and run.err == "", (run.out, run.err)
+        # Both tasks say the same, and what is wrong is one line for all nodes.
+        assert found[::2] == found[1::2], run.out
+        assert run.err.count("\n") == bool(said), run.err
+        assert all(word in run.err for word in said), (said, run.err)
         return found[::2]
 
     # Without the plugin: its options are not known, and nothing is set.
@@ -149,12 +151,28 @@ def the_plugin_gives_tasks_their_variables(cluster):
     plug(cluster, "optional %s site=%s" % (plugin, site))
     assert lines() == []
     assert lines("--kolo") == []
-    assert lines("--kolo=other") == ["KOLO_PROFILE=other"]
-    assert lines("--kolo=fast", "--kolo-debug=info") == ["KOLO_DEBUG=info", "KOLO_PROFILE=fast", so]
+    # A library that is not there is left out, which a program that has no kolo would not notice.
+    gone = ("profile `other`", "/nonexistent/other.so", " on node1 ")
+    assert lines("--kolo=other", said=gone) == ["KOLO_PROFILE=other"]
+    half = ("profile `fast`", "/nonexistent/library.so")
+    assert lines("--kolo=fast", "--kolo-debug=info", said=half) == [
+        "KOLO_DEBUG=info", "KOLO_PROFILE=fast", so]
     assert lines("--kolo=one", "--kolo-report") == ["KOLO_PROFILE=one", "KOLO_REPORT=1", so]
     # A variable chooses a profile as the option does; a name that is none chooses nothing.
-    assert lines(env={"KOLO_PROFILE": "fast"}) == ["KOLO_PROFILE=fast", so]
-    assert lines(env={"KOLO_PROFILE": "fast/"}) == ["KOLO_PROFILE=fast/"]
+    assert lines(env={"KOLO_PROFILE": "fast"}, said=half) == ["KOLO_PROFILE=fast", so]
+    none = ("KOLO_PROFILE=fast/ is ignored", "letters, digits")
+    assert lines(env={"KOLO_PROFILE": "fast/"}, said=none) == ["KOLO_PROFILE=fast/"]
+    # So is a profile that the site has not; to choose none is no mistake.
+    unknown = ("no profile `ohter` in " + site, "profiles there: other, fast, one")
+    assert lines("--kolo=ohter", said=unknown) == ["KOLO_PROFILE=ohter"]
+    assert lines(env={"KOLO_PROFILE": "ohter"}, said=unknown) == ["KOLO_PROFILE=ohter"]
+    assert lines("--kolo=none") == ["KOLO_PROFILE=none"]
+    # A file that includes others may have it there.
+    more = write(cluster, "more.toml", "include = \"others.toml\"\n" + PROFILES % {"lib": lib})
+    plug(cluster, "optional %s site=%s" % (plugin, more))
+    assert lines("--kolo=ohter") == ["KOLO_PROFILE=ohter"]
+    assert lines("--kolo=one") == ["KOLO_PROFILE=one", so]
+    plug(cluster, "optional %s site=%s" % (plugin, site))
     # What was typed counts more than the shell's, and what the user preloads stays.
     mine = {"KOLO_DEBUG": "warn", "KOLO_PROFILE": "mine", "LD_PRELOAD": "/usr/lib/none.so"}
     found = srun("--kolo=one", "--kolo-debug=none", env=mine).ok().out.split()
@@ -170,8 +188,9 @@ def the_plugin_gives_tasks_their_variables(cluster):
         assert run.out == "" and run.err.count("\n") == 1 and said in run.err, (run.out, run.err)
     # A site file that nobody can read, a default profile, a wrong line in plugstack.conf.
     plug(cluster, "optional %s site=/nonexistent profile=usual" % plugin)
-    assert lines("--kolo") == ["KOLO_PROFILE=usual"]
-    assert lines("--kolo=one") == ["KOLO_PROFILE=one"]
+    lost = ("/nonexistent cannot be read on node1", "`usual` preloads nothing")
+    assert lines("--kolo", said=lost) == ["KOLO_PROFILE=usual"]
+    assert lines("--kolo-report") == ["KOLO_REPORT=1"]
     plug(cluster, "optional %s sight=%s" % (plugin, site))
     assert srun("--kolo=one").ok().err.count("`sight=") == 1
     in_batch_scripts(cluster, plugin, site)
@@ -190,7 +209,9 @@ def in_batch_scripts(cluster, plugin, site):
         out = os.path.join(cluster.folder, profile + ".out")
         cluster.run("head", ["sbatch", "-N2", "-n2", "-W", "-o", out, job]).ok()
         wanted = both % profile + "step\n" + both % profile + loaded
-        assert read(out) == wanted, read(out)
+        told = [line for line in read(out).splitlines(True) if "`other` preloads" in line]
+        assert len(told) == (profile == "other"), read(out)
+        assert "".join(line for line in read(out).splitlines(True) if line not in told) == wanted
     shell = cluster.run("head", ["salloc", "-N1", "-Q", "--kolo=other", "--kolo-debug=info",
                                  "sh", "-c", variables]).ok()
     assert shell.out == both % "other", shell.out
