@@ -105,8 +105,8 @@ impl Elements {
             unsafe {
                 ffi::PMPI_Pack(
                     part.at,
-                    part.count as c_int,
-                    self.datatype,
+                    part.count,
+                    part.datatype,
                     to.add(offset).cast(),
                     bytes,
                     &mut position,
@@ -136,8 +136,8 @@ impl Elements {
                     bytes,
                     &mut position,
                     part.at,
-                    part.count as c_int,
-                    self.datatype,
+                    part.count,
+                    part.datatype,
                     comm,
                 )
             }
@@ -146,15 +146,21 @@ impl Elements {
 
     /// Calls `copy` for elements of which one call of MPI can take so many, with the place of their
     /// data among those that lie behind each other, and their bytes.
-    fn in_pieces(
-        &self,
-        mut copy: impl FnMut(Elements, usize, c_int) -> c_int,
-    ) -> Result<(), c_int> {
+    fn in_pieces(&self, mut copy: impl FnMut(Piece, usize, c_int) -> c_int) -> Result<(), c_int> {
         let mut done = 0;
         while done < self.count {
             let part = self.part(done as isize, (self.count - done).min(self.pieces()));
-            let bytes = part.count * self.kind.size;
-            crate::outcome(copy(part, done * self.kind.size, bytes as c_int))?;
+            let bytes = (part.count * self.kind.size) as c_int;
+            let offset = done * self.kind.size;
+            let piece = Piece {
+                at: part.at,
+                count: part.count as c_int,
+                datatype: part.datatype,
+            };
+            match part.at.is_null() {
+                false => crate::outcome(copy(piece, offset, bytes))?,
+                true => piece.told_from_elsewhere(|piece| copy(piece, offset, bytes))?,
+            }
             done += part.count;
         }
         Ok(())
@@ -163,6 +169,40 @@ impl Elements {
     /// Elements of one call of MPI, whose sizes are `int`.
     fn pieces(&self) -> usize {
         ((1 << 30) / self.kind.size.max(1)).clamp(1, PIECE)
+    }
+}
+
+/// Elements of one call of MPI.
+struct Piece {
+    at: *mut c_void,
+    count: c_int,
+    datatype: ffi::MPI_Datatype,
+}
+
+/// Any address but 0.
+const ELSEWHERE: usize = 4096;
+
+impl Piece {
+    /// Calls `copy` for the elements of MPI_BOTTOM, which is 0 and to some MPIs no address to pack
+    /// from: they are told from another place on.
+    fn told_from_elsewhere(&self, copy: impl FnOnce(Piece) -> c_int) -> Result<(), c_int> {
+        let (back, mut whole) = (-(ELSEWHERE as ffi::MPI_Aint), self.datatype);
+        // SAFETY: a live type, of which another one is made and given back.
+        unsafe {
+            let made =
+                ffi::PMPI_Type_create_hindexed(1, &self.count, &back, self.datatype, &mut whole);
+            crate::outcome(made)?;
+            let mut code = ffi::PMPI_Type_commit(&mut whole);
+            if code == 0 {
+                code = copy(Piece {
+                    at: std::ptr::without_provenance_mut(ELSEWHERE),
+                    count: 1,
+                    datatype: whole,
+                });
+            }
+            ffi::PMPI_Type_free(&mut whole);
+            crate::outcome(code)
+        }
     }
 }
 
