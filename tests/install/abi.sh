@@ -81,4 +81,28 @@ if [ -e "$stage/lib/kolo/mpich/libkolo_mpi.so" ]; then
     [ "$(grep -c '^1 MPI, the sum is 6$' "$scratch/out")" = 3 ] ||
         fail "two MPIs: $(cat "$scratch/out")"
 fi
+# Programs in C that know nothing of kolo run on it, all their collectives, and compute what the MPI
+# alone computes. Ranks that wait yield.
+export MPIR_CVAR_CH4_PROGRESS_THROTTLE=1 MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT=1 \
+    MPIR_CVAR_POSIX_POLL_FREQUENCY=1
+seed=${SEED:-$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')}
+"$MPICC_ABI" -O1 -Wall -Wextra -Werror "$top/tests/mpi/dropin.c" -o "$scratch/drawn"
+drawn() { # NAME RANKS WORDS...
+    local name=$1 ranks=$2
+    shift 2
+    timeout 60 "$mpi/bin/mpirun" -n "$ranks" "$@" "$scratch/drawn" "$seed" 300 >"$scratch/raw" \
+        2>"$scratch/$name.err" || fail "drop-in, $name, SEED=$seed: $(cat "$scratch/$name.err")"
+    grep -E '^[0-9]+: [0-9a-f]{16}$' "$scratch/raw" | sort >"$scratch/$name.out"
+    [ "$(wc -l <"$scratch/$name.out")" = "$ranks" ] ||
+        fail "drop-in, $name, SEED=$seed: $(cat "$scratch/raw")"
+}
+for ranks in 2 3; do
+    drawn plain $ranks
+    drawn kolo $ranks env LD_PRELOAD="$prefix/lib/libkolo_pmpi.so.0" KOLO_PMPI_ATTACH=0 \
+        KOLO_REPORT=1
+    cmp -s "$scratch/plain.out" "$scratch/kolo.out" ||
+        fail "drop-in, SEED=$seed: $(diff "$scratch/plain.out" "$scratch/kolo.out")"
+    [ "$(grep -c ' 300 of 300 collectives ran on kolo' "$scratch/kolo.err")" = $ranks ] ||
+        fail "drop-in, SEED=$seed: $(cat "$scratch/kolo.err")"
+done
 echo "ok    one libkolo_mpi for MPIs with the standard binary interface"

@@ -4,7 +4,8 @@
  *
  *   dropin SEED CALLS      a third word has each call told
  *
- * Values are small whole numbers, so that sums of floats do not hang on the order.
+ * Values are small whole numbers, so that sums of floats do not hang on the order. MPI 4 has two
+ * forms of each call, of which one is drawn.
  */
 #include "drawn.h"
 #include <mpi.h>
@@ -149,8 +150,17 @@ static MPI_Op draw_op(const struct type *t)
     return draw(6) == 0 ? weaving : op;
 }
 
+#if MPI_VERSION >= 4
+#define EITHER(name, ...) (c->large ? MPI_##name##_c(__VA_ARGS__) : MPI_##name(__VA_ARGS__))
+/* For calls with arrays of numbers, which the other form has in larger ones. */
+#define OF_ARRAYS(name, wide, usual) (c->large ? MPI_##name##_c wide : MPI_##name usual)
+#else
+#define EITHER(name, ...) MPI_##name(__VA_ARGS__)
+#define OF_ARRAYS(name, wide, usual) MPI_##name usual
+#endif
+
 struct call {
-    int what, in_place, root, count, me;
+    int what, in_place, root, count, me, large;
     const struct type *t;
     MPI_Op op;
     MPI_Comm comm;
@@ -164,30 +174,43 @@ static void moves(const struct call *c, const int *counts, const int *at)
     const int n = c->count, root = c->root;
     const int inside = c->in_place && c->me == root;
     int each[RANKS], places[RANKS], sum = 0;
+    MPI_Count wide[RANKS], wide_each[RANKS];
+    MPI_Aint wide_at[RANKS], wide_places[RANKS];
     for (int i = 0; i < size; i++) {
         each[i] = (c->me * 5 + i * 5 + n) % 300, places[i] = sum;
         sum += each[i] + 2;
+        wide[i] = counts[i], wide_at[i] = at[i], wide_each[i] = each[i], wide_places[i] = places[i];
     }
-    void *sent = c->in_place ? MPI_IN_PLACE : s;
+    (void)wide, (void)wide_at, (void)wide_each, (void)wide_places;
+    void *sent = c->in_place ? MPI_IN_PLACE : s, *from = inside ? MPI_IN_PLACE : s;
+    void *into = inside ? MPI_IN_PLACE : r;
+    const int own = counts[c->me];
     switch (c->what) {
     case BARRIER: MPI_Barrier(c->comm); break;
     case BCAST:
         memcpy(recv_memory, send_memory, begin + (size_t)n * (size_t)c->t->bytes);
-        MPI_Bcast(r, n, t, root, c->comm);
+        EITHER(Bcast, r, n, t, root, c->comm);
         break;
-    case GATHER: MPI_Gather(inside ? MPI_IN_PLACE : s, n, t, r, n, t, root, c->comm); break;
-    case SCATTER: MPI_Scatter(s, n, t, inside ? MPI_IN_PLACE : r, n, t, root, c->comm); break;
-    case ALLGATHER: MPI_Allgather(sent, n, t, r, n, t, c->comm); break;
-    case ALLTOALL: MPI_Alltoall(sent, n, t, r, n, t, c->comm); break;
+    case GATHER: EITHER(Gather, from, n, t, r, n, t, root, c->comm); break;
+    case SCATTER: EITHER(Scatter, s, n, t, into, n, t, root, c->comm); break;
+    case ALLGATHER: EITHER(Allgather, sent, n, t, r, n, t, c->comm); break;
+    case ALLTOALL: EITHER(Alltoall, sent, n, t, r, n, t, c->comm); break;
     case GATHERV:
-        MPI_Gatherv(inside ? MPI_IN_PLACE : s, counts[c->me], t, r, counts, at, t, root, c->comm);
+        OF_ARRAYS(Gatherv, (from, own, t, r, wide, wide_at, t, root, c->comm),
+                  (from, own, t, r, counts, at, t, root, c->comm));
         break;
     case SCATTERV:
-        MPI_Scatterv(s, counts, at, t, inside ? MPI_IN_PLACE : r, counts[c->me], t, root, c->comm);
+        OF_ARRAYS(Scatterv, (s, wide, wide_at, t, into, own, t, root, c->comm),
+                  (s, counts, at, t, into, own, t, root, c->comm));
         break;
-    case ALLGATHERV: MPI_Allgatherv(sent, counts[c->me], t, r, counts, at, t, c->comm); break;
+    case ALLGATHERV:
+        OF_ARRAYS(Allgatherv, (sent, own, t, r, wide, wide_at, t, c->comm),
+                  (sent, own, t, r, counts, at, t, c->comm));
+        break;
     case ALLTOALLV:
-        MPI_Alltoallv(sent, each, places, t, r, each, places, t, c->comm);
+        OF_ARRAYS(Alltoallv,
+                  (sent, wide_each, wide_places, t, r, wide_each, wide_places, t, c->comm),
+                  (sent, each, places, t, r, each, places, t, c->comm));
         break;
     }
 }
@@ -200,6 +223,9 @@ static void folds(const struct call *c, const int *counts, int sum)
     const size_t bytes = (size_t)c->t->bytes;
     const int n = c->count, mine = counts[c->me];
     void *sent = c->in_place ? MPI_IN_PLACE : s;
+    MPI_Count wide[RANKS];
+    for (int i = 0; i < size; i++) wide[i] = counts[i];
+    (void)wide;
     /* For what the first rank does not receive; MPICH 4.0 wants some address all the same. */
 #ifdef OPEN_MPI
     char *const unused = NULL;
@@ -209,21 +235,23 @@ static void folds(const struct call *c, const int *counts, int sum)
     switch (c->what) {
     case REDUCE:
         /* MPICH 4.0 by itself reads from MPI_IN_PLACE where there are many elements. */
-        MPI_Reduce(c->me == c->root && n < 20 ? sent : s, r, n, t, c->op, c->root, c->comm);
+        EITHER(Reduce, c->me == c->root && n < 20 ? sent : s, r, n, t, c->op, c->root, c->comm);
         if (c->me != c->root) memset(r, 0, (size_t)n * bytes);
         break;
-    case ALLREDUCE: MPI_Allreduce(sent, r, n, t, c->op, c->comm); break;
+    case ALLREDUCE: EITHER(Allreduce, sent, r, n, t, c->op, c->comm); break;
     case REDUCE_SCATTER:
-        MPI_Reduce_scatter(sent, r, counts, t, c->op, c->comm);
+        OF_ARRAYS(Reduce_scatter, (sent, r, wide, t, c->op, c->comm),
+                  (sent, r, counts, t, c->op, c->comm));
         if (c->in_place) memset(r + (size_t)mine * bytes, 0, (size_t)(sum - mine) * bytes);
         break;
     case REDUCE_SCATTER_BLOCK:
-        MPI_Reduce_scatter_block(sent, r, n, t, c->op, c->comm);
+        EITHER(Reduce_scatter_block, sent, r, n, t, c->op, c->comm);
         if (c->in_place) memset(r + (size_t)n * bytes, 0, (size_t)n * (size_t)(size - 1) * bytes);
         break;
-    case SCAN: MPI_Scan(sent, r, n, t, c->op, c->comm); break;
+    case SCAN: EITHER(Scan, sent, r, n, t, c->op, c->comm); break;
     case EXSCAN:
-        MPI_Exscan(sent, c->me == 0 && !c->in_place && n % 2 ? unused : r, n, t, c->op, c->comm);
+        EITHER(Exscan, sent, c->me == 0 && !c->in_place && n % 2 ? unused : r, n, t, c->op,
+               c->comm);
         if (c->me == 0) memset(r, 0, (size_t)n * bytes);
         break;
     }
@@ -241,6 +269,7 @@ static uint64_t one(int number, MPI_Comm comm, int verbose)
     struct call c = {.comm = comm};
     int counts[RANKS], at[RANKS], sum = 0;
     MPI_Comm_rank(comm, &c.me);
+    c.large = draw(3) == 0;
     c.what = (int)draw(CALLS), c.in_place = draw(3) == 0, c.root = (int)draw((uint64_t)size);
     c.t = &types[draw((uint64_t)(c.what >= REDUCE ? nfold : ntypes))];
     /* Open MPI 4.1 by itself fails where it makes memory for elements that go backwards. */

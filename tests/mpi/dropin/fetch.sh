@@ -3,8 +3,9 @@
 #
 #   tests/mpi/dropin/fetch.sh OUT openmpi mpich
 #
-# OUT gets python (a venv), tests (mpi4py's), openmpi and mpich (mpi4py, compiled for each), and
-# IMB-MPI1, which is for MPICH and all that have its binary interface.
+# OUT gets python (a venv), tests (mpi4py's), openmpi and mpich (mpi4py, compiled for each),
+# IMB-MPI1, which is for MPICH and all that have its binary interface, and impi: of Intel MPI what
+# programs need on one node.
 set -eu
 list=$(cd "$(dirname "$0")/../../.." && pwd)/config/judges.txt
 rm -rf "$1"
@@ -20,10 +21,16 @@ pip() {
 }
 pip install --only-binary :all: -c "$list" setuptools cython numpy
 
-# Of the 120 MB of that wheel one program is kept.
+# Of the 120 MB of that wheel a third is kept.
 pip download --no-deps -c "$list" -d "$scratch" impi-rt
 (cd "$scratch" && "$out/python/bin/python" -m zipfile -e impi_rt-*.whl wheel)
-install -m 755 "$scratch"/wheel/*.data/data/bin/IMB-MPI1 "$out/IMB-MPI1"
+mkdir -p "$out/impi/bin" "$out/impi/lib"
+(
+    cd "$scratch"/wheel/*.data/data
+    install -m 755 bin/IMB-MPI1 "$out/IMB-MPI1"
+    install -m 755 bin/mpiexec.hydra bin/hydra_bstrap_proxy bin/hydra_pmi_proxy "$out/impi/bin"
+    install -m 755 lib/libmpi.so.12 lib/libmpifort.so.12 lib/libmpi_abi.so.1 "$out/impi/lib"
+)
 
 pip download --no-deps --no-build-isolation --no-binary mpi4py -c "$list" -d "$scratch" mpi4py
 tar -xzf "$scratch"/mpi4py-*.tar.gz -C "$scratch"
