@@ -29,7 +29,7 @@ import harness  # noqa: E402
 from skip import skip  # noqa: E402
 
 SKIPPED = 77
-AT_A_TIME = 2
+AT_A_TIME = 3
 # What the tests of this folder call; `make deps` installs it.
 NEEDED = ("ip", "tc", "ss", "nsenter", "unshare", "slurmctld", "slurmd", "munged", "iperf3")
 
