@@ -40,7 +40,8 @@ fn the_front_has_the_names_of_the_decision() {
     let large = Collective::ALL[1..]
         .iter()
         .map(|one| format!("{}_c", one.name()));
-    let all: Vec<String> = plain.chain(large).collect();
+    let memory = ["Alloc_mem", "Free_mem"].map(str::to_owned);
+    let all: Vec<String> = plain.chain(large).chain(memory).collect();
     let found = listed();
     // What stands before is the macro's own argument.
     assert_eq!(found[found.len() - all.len()..], all[..]);

@@ -82,11 +82,17 @@ static function *passed_on(unsigned number)
     return found;
 }
 
+/* Memory that kolo has allocated is freed by kolo, also while MPI_Finalize runs. */
+static int stays_taken(unsigned place)
+{
+    return place == KOLO_PMPI_FREE_MEM && kolo_pmpi_taken[place];
+}
+
 HIDDEN function *kolo_pmpi_resolve(unsigned number, uintptr_t caller)
 {
     const unsigned place = number % KOLO_PMPI_COUNT;
     int inside;
-    if (!__atomic_load_n(&on, __ATOMIC_ACQUIRE)) return passed_on(number);
+    if (!__atomic_load_n(&on, __ATOMIC_ACQUIRE) && !stays_taken(place)) return passed_on(number);
     inside = kolo_pmpi_inside((const void *)caller);
     __atomic_store_n(&kolo_pmpi_callers[(caller >> 2) & (KOLO_PMPI_CALLERS - 1)],
                      caller << 1 | (uintptr_t)inside, __ATOMIC_RELAXED);
@@ -102,7 +108,7 @@ static void switch_off(void)
 {
     __atomic_store_n(&on, 0, __ATOMIC_RELEASE);
     for (unsigned number = 0; number < 2 * KOLO_PMPI_COUNT; number++)
-        lead(number, kolo_pmpi_slow[number]);
+        if (!stays_taken(number % KOLO_PMPI_COUNT)) lead(number, kolo_pmpi_slow[number]);
 }
 
 static void switch_on(void)

@@ -1,6 +1,7 @@
 //! The functions that MPI's names lead to: each in two forms, with counts of `int` and of
 //! `MPI_Count`. What kolo does not take is called on with the arguments as they came.
 
+use crate::allocated;
 use crate::decide::Collective;
 use crate::kinds;
 use crate::moves::{self, Side};
@@ -377,5 +378,6 @@ pub fn all() -> Vec<*const c_void> {
     of::<Int>()
         .into_iter()
         .chain(large[1..].iter().copied())
+        .chain(allocated::all())
         .collect()
 }

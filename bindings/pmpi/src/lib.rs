@@ -18,6 +18,7 @@
 //! knows that these calls come from kolo.
 
 mod agree;
+mod allocated;
 mod apart;
 mod attach;
 mod begin;

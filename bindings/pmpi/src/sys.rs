@@ -72,6 +72,8 @@ unsafe extern "C" {
     pub fn koloCommAbort(comm: Comm) -> c_int;
     pub fn koloGetSetting(key: *const c_char, value: *mut c_char, bytes: usize) -> c_int;
     pub fn koloGetLastError(comm: Comm) -> *const c_char;
+    pub fn koloMemAlloc(at: *mut *mut c_void, bytes: usize) -> c_int;
+    pub fn koloMemFree(at: *mut c_void) -> c_int;
     pub fn koloBarrier(comm: Comm, stream: *mut c_void) -> c_int;
     pub fn koloBcast(
         buffer: *mut c_void,
