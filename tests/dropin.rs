@@ -14,6 +14,14 @@ mod lists;
 mod places;
 #[path = "dropin/places.rs"]
 mod places_tests;
+#[path = "../bindings/pmpi/src/table.rs"]
+mod table;
+#[path = "dropin/tables.rs"]
+mod tables;
+
+use kolo::tune::mpi_table;
+
+use lists::Listed;
 
 use decide::{
     Across, Agreement, Attach, Class, Collective, Decision, Elements, Known, Left, Reason, Size,
@@ -214,8 +222,13 @@ fn check(
             ));
         }
         Decision::Pass(Reason::Left) => {
-            let bits = agreed.left.0[collective as usize][Left::place(before.nranks)];
-            assert!(bits & (1 << Left::bit(size)) != 0);
+            assert!(agreed.left.has(collective, before.nranks, size));
+            assert!(!agreed.faster.has(collective, before.nranks, size));
+        }
+        Decision::Pass(Reason::Faster) => {
+            assert!(!before.spans());
+            assert!(agreed.left.has(collective, before.nranks, size));
+            assert!(agreed.faster.has(collective, before.nranks, size));
         }
         Decision::Pass(Reason::Across) => {
             assert!(before.spans() && agreed.across == Across::Levels);
@@ -267,10 +280,12 @@ fn all_ranks_decide_alike() {
             },
             float_sums_stay: random.bool(),
             across: [Across::Stays, Across::Kolo, Across::Levels][random.usize(..3)],
-            left: Left(std::array::from_fn(|_| {
-                std::array::from_fn(|_| random.u64(..) & random.u64(..) & random.u64(..))
-            })),
+            left: Left::NONE,
+            faster: Left::NONE,
         };
+        let mut bits = || random.u64(..) & random.u64(..) & random.u64(..);
+        let listed = std::array::from_fn(|_| bits());
+        let agreed = agreed.leaving(listed, tables::drawn(&mut random));
         // Each rank keeps its own account of each communicator.
         let comms: Vec<Known> = (0..3)
             .map(|_| new_communicator(&mut random, nranks))
@@ -383,7 +398,7 @@ fn a_list_leaves_what_it_says() {
             .collect();
         let texts: Vec<String> = words.iter().map(|word| word.text(&mut random)).collect();
         let text = texts.join([",", ", ", " "][random.usize(..3)]);
-        let left = lists::left(&text).unwrap();
+        let listed = lists::read(&text).unwrap();
         for _ in 0..50 {
             let collective = Collective::ALL[random.usize(..Collective::COUNT)];
             let known = !collective.is_of_unknown_size();
@@ -393,17 +408,20 @@ fn a_list_leaves_what_it_says() {
             for word in words.iter().filter(|word| word.means(collective, bytes)) {
                 stays = word.leave;
             }
-            let bit = Left::bit(bytes.map_or(Size::Unknown, Size::Bytes));
-            let place = Left::place(random.u32(2..10_000));
-            let found = left.0[collective as usize][place] & (1 << bit) != 0;
+            let size = bytes.map_or(Size::Unknown, Size::Bytes);
+            let has = |bits| Left::of_all_ranks(bits).has(collective, 2, size);
+            let (found, named) = (has(listed.left), has(listed.named));
             assert_eq!(
                 found, stays,
                 "seed {seed}: {text}: {collective:?} of {bytes:?}"
             );
+            let mut meant = words.iter().filter(|word| word.means(collective, bytes));
+            let taken = meant.next_back().is_some_and(|word| !word.leave);
+            assert_eq!(named, taken, "seed {seed}: {text}: {collective:?}");
         }
     }
-    assert_eq!(lists::left("all"), Ok(Left::default()));
-    assert_eq!(lists::left(""), Ok(Left::default()));
+    assert_eq!(lists::read("all"), Ok(Listed::default()));
+    assert_eq!(lists::read(""), Ok(Listed::default()));
     for (wrong, words) in [
         ("allredce", "'allredce' is no collective"),
         ("all,bcast", "'all' is no collective"),
@@ -415,7 +433,7 @@ fn a_list_leaves_what_it_says() {
         ("bcast:-0", "powers of 2"),
         ("bcast:8-99999999999999999999", "powers of 2"),
     ] {
-        let error = lists::left(wrong).unwrap_err();
+        let error = lists::read(wrong).unwrap_err();
         assert!(error.contains(words), "{wrong}: {error}");
     }
 }

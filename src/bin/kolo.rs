@@ -54,6 +54,10 @@ mod softgpu;
 mod topo;
 #[path = "kolo/tune.rs"]
 mod tune;
+#[path = "kolo/tune_args.rs"]
+mod tune_args;
+#[path = "kolo/tune_mpi/mod.rs"]
+mod tune_mpi;
 #[path = "kolo/tuned.rs"]
 mod tuned;
 #[path = "kolo/world.rs"]

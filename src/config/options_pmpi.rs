@@ -44,6 +44,16 @@ macro_rules! with_pmpi_options {
                        barrier have none.",
             }
 
+            /// Where MPI is faster than kolo, so that it keeps these calls: a file that `kolo tune
+            /// --mpi` has written, `built-in` for what is known of some MPIs, or `none`.
+            pmpi_table -> Option<&str> {
+                kind: Kind::Text,
+                default: "built-in",
+                note: "The file holds for the collectives, the MPI, the numbers of ranks and the \
+                       cores that it names, and what is built in for all others. Collectives and \
+                       sizes that `pmpi_collectives` names are kolo's, whoever is faster.",
+            }
+
             /// Memory that the communicators of an MPI program may take of a node before further
             /// ones stay with MPI; `share` is a twentieth of what the node has.
             pmpi_memory -> Option<u64> {

@@ -31,6 +31,7 @@ mod grid;
 pub mod measured;
 mod mend;
 mod messages;
+pub mod mpi_table;
 mod predict;
 mod protocol;
 pub mod route;

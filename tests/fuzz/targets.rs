@@ -24,6 +24,7 @@ pub const TARGETS: &[(&str, Parser)] = &[
     ("graph_file", kolo::topo::fuzz::graph_file),
     ("cpu_set", kolo::topo::fuzz::cpu_set),
     ("tuner_file", kolo::tune::fuzz::tuner_file),
+    ("mpi_table", kolo::tune::fuzz::mpi_table),
 ];
 
 /// Every kind of record that ranks tell each other while a communicator is made.

@@ -6,7 +6,7 @@
 //! a tree, upwards, and one downwards: on the way up whether all are there, on the way down what
 //! world rank 0 wants. A rank that does not answer within a limit switches all off.
 
-use crate::decide::{Across, Agreement, Attach, Collective, Left, RANKS};
+use crate::decide::{Across, Agreement, Attach, Collective, Left};
 use crate::settings::Settings;
 use crate::sys::kolo_pmpi_tag_ub_key;
 use crate::{devices, memory, nodes, say, verify};
@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Of the messages and of what stands in `decide.rs`.
-const VERSION: u64 = 3;
+const VERSION: u64 = 4;
 
 static AGREED: OnceLock<Agreement> = OnceLock::new();
 
@@ -51,7 +51,8 @@ struct Message {
     memory: u64,
     /// [`Across`], or [`AUTO`].
     across: u64,
-    left: Left,
+    listed: [u64; Collective::COUNT],
+    faster: Left,
 }
 
 const KOLO: u64 = Across::Kolo as u64;
@@ -64,7 +65,7 @@ const WORDS: usize = size_of::<Message>() / size_of::<u64>();
 impl Message {
     /// Begins with what one rank knows.
     fn new(settings: &Settings, rank: c_int) -> Message {
-        let (attach, calls) = match settings.wanted.attach {
+        let (attach, calls) = match settings.attach {
             Attach::After(calls) => (0, calls),
             Attach::Earned => (1, 0),
         };
@@ -76,14 +77,15 @@ impl Message {
             device: named(devices::are_there(Path::new("/"))),
             nodes: [nodes::own(), !nodes::own()],
             foreign: u64::from(nodes::is_foreign()),
-            min_ranks: u64::from(settings.wanted.min_ranks),
+            min_ranks: u64::from(settings.min_ranks),
             attach,
             calls,
-            float_sums_stay: u64::from(settings.wanted.float_sums_stay),
+            float_sums_stay: u64::from(settings.float_sums_stay),
             verify: u64::from(settings.verify),
             memory: settings.memory,
             across: settings.across.map_or(AUTO, |across| across as u64),
-            left: settings.wanted.left,
+            listed: settings.listed.left,
+            faster: settings.faster.without(&settings.listed.named),
         }
     }
 
@@ -101,7 +103,8 @@ impl Message {
         verify: 0,
         memory: 0,
         across: 0,
-        left: Left([[0; RANKS]; Collective::COUNT]),
+        listed: [0; Collective::COUNT],
+        faster: Left::NONE,
     };
 
     fn agreement(&self) -> Agreement {
@@ -119,8 +122,10 @@ impl Message {
                 AUTO => Across::Levels,
                 _ => Across::Stays,
             },
-            left: self.left,
+            left: Left::NONE,
+            faster: Left::NONE,
         }
+        .leaving(self.listed, self.faster)
     }
 
     /// Begins with what holds, if it goes well. Whether it does.

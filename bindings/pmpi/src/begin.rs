@@ -62,16 +62,18 @@ pub unsafe extern "C" fn kolo_pmpi_begin(table: *mut Table) -> c_int {
         }
         NATIVE.store(table.native.cast_mut(), Ordering::Relaxed);
         kinds::begin();
-        let settings = Settings::read();
+        let (mut rank, mut nranks) = (0, 0);
+        // SAFETY: MPI is initialised.
+        unsafe {
+            ffi::PMPI_Comm_rank(ffi::RSMPI_COMM_WORLD, &mut rank);
+            ffi::PMPI_Comm_size(ffi::RSMPI_COMM_WORLD, &mut nranks);
+        }
+        let settings = Settings::read(rank, nranks);
         if !agree::agree(&settings) || !comms::begin() || !ends_last(table.off) {
             return 1;
         }
-        let mut rank = 0;
-        // SAFETY: MPI is initialised; the function stays, as this library does.
-        unsafe {
-            ffi::PMPI_Comm_rank(ffi::RSMPI_COMM_WORLD, &mut rank);
-            libc::atexit(at_exit);
-        }
+        // SAFETY: the function stays, as this library does.
+        unsafe { libc::atexit(at_exit) };
         RANK.store(rank, Ordering::Relaxed);
         for (place, &function) in functions.iter().enumerate() {
             // SAFETY: both have as many places.

@@ -6,6 +6,8 @@
 //! looked at: pointers, MPI_IN_PLACE, how types lie in memory, root-only arguments elsewhere, time.
 //! This file knows no MPI, so that a test can draw a million calls (tests/dropin.rs).
 
+use crate::mpi_table::{SIZES, UNKNOWN};
+
 /// The calls, without their two forms of counts. The order is that of `front/names.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -119,11 +121,6 @@ pub enum Size {
     Elements(Elements),
 }
 
-/// The bit of calls whose size not all ranks know.
-pub const UNKNOWN: u32 = 63;
-/// The other bits: bit b is for calls of 2^b bytes and more and less than twice that, bit 0 for
-/// those of no byte too.
-pub const SIZES: u32 = 63;
 /// Communicators by their ranks: 2, up to 4, up to 8 and so on, all of more in the last one.
 pub const RANKS: usize = 8;
 
@@ -133,6 +130,16 @@ pub const RANKS: usize = 8;
 pub struct Left(pub [[u64; RANKS]; Collective::COUNT]);
 
 impl Left {
+    pub const NONE: Left = Left([[0; RANKS]; Collective::COUNT]);
+
+    /// Those but for these calls, whatever the number of ranks.
+    pub fn without(mut self, named: &[u64; Collective::COUNT]) -> Left {
+        for (by_ranks, named) in self.0.iter_mut().zip(named) {
+            by_ranks.iter_mut().for_each(|bits| *bits &= !named);
+        }
+        self
+    }
+
     /// Bits that hold for any number of ranks.
     pub fn of_all_ranks(bits: [u64; Collective::COUNT]) -> Left {
         Left(bits.map(|bits| [bits; RANKS]))
@@ -158,7 +165,7 @@ impl Left {
     }
 
     #[inline]
-    fn has(&self, collective: Collective, nranks: u32, size: Size) -> bool {
+    pub fn has(&self, collective: Collective, nranks: u32, size: Size) -> bool {
         self.0[collective as usize][Left::place(nranks)] >> Left::bit(size) & 1 != 0
     }
 }
@@ -203,6 +210,27 @@ pub struct Agreement {
     pub float_sums_stay: bool,
     pub across: Across,
     pub left: Left,
+    /// Those of `left` that stay because MPI is faster.
+    pub faster: Left,
+}
+
+impl Agreement {
+    /// With the calls that the settings leave, and those that MPI was measured to do faster.
+    pub fn leaving(self, listed: [u64; Collective::COUNT], faster: Left) -> Agreement {
+        let mut left = Left::of_all_ranks(listed);
+        let mut only = faster;
+        for ((left, faster), listed) in left.0.iter_mut().zip(&mut only.0).zip(listed) {
+            for (left, faster) in left.iter_mut().zip(faster) {
+                *faster &= !listed;
+                *left |= *faster;
+            }
+        }
+        Agreement {
+            left,
+            faster: only,
+            ..self
+        }
+    }
 }
 
 /// Where a communicator stands. It only goes on, from a collective to the next.
@@ -266,13 +294,15 @@ pub enum Reason {
     FloatSum,
     /// The settings leave this collective to MPI, or calls of this size.
     Left,
+    /// MPI was measured to be faster.
+    Faster,
     /// The communicator is on several nodes, and this call not made of calls on each of them.
     Across,
 }
 
 impl Reason {
     /// How many there are.
-    pub const COUNT: usize = 7;
+    pub const COUNT: usize = 8;
 }
 
 /// Who runs a call.
@@ -316,7 +346,11 @@ pub fn decide(
         return Decision::Pass(reason);
     }
     if agreed.left.has(collective, known.nranks, size) {
-        return Decision::Pass(Reason::Left);
+        let why = why_left(agreed, collective, known.nranks, size);
+        // What was measured on one node says nothing of several.
+        if why != Reason::Faster || !known.spans() {
+            return Decision::Pass(why);
+        }
     }
     if known.spans() && agreed.across == Across::Levels && !known.has_levels(collective, size) {
         return Decision::Pass(Reason::Across);
@@ -338,6 +372,14 @@ pub fn decide(
     match earned {
         true => Decision::Attach,
         false => Decision::Pass(Reason::Early),
+    }
+}
+
+#[cold]
+fn why_left(agreed: &Agreement, collective: Collective, nranks: u32, size: Size) -> Reason {
+    match agreed.faster.has(collective, nranks, size) {
+        true => Reason::Faster,
+        false => Reason::Left,
     }
 }
 

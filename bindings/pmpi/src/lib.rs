@@ -13,9 +13,9 @@
 //!
 //! Around it: [`agree`] (all ranks can, at the start), [`nodes`] (where they are), [`comms`] (what
 //! is known of a communicator), [`kinds`] (of a type, of an operation), [`folding`] (MPI folds what
-//! kolo cannot), [`errors`],
-//! [`settings`], [`report`]. The functions of MPI are called by their `PMPI_` names; the front
-//! knows that these calls come from kolo.
+//! kolo cannot), [`errors`], [`settings`], [`table`] (where MPI is faster), [`report`]. The
+//! functions of MPI are called by their `PMPI_` names; the front knows that these calls come from
+//! kolo.
 
 mod agree;
 mod allocated;
@@ -34,6 +34,9 @@ mod levels;
 mod lists;
 mod memory;
 mod moves;
+#[path = "../../../src/tune/mpi_table.rs"]
+#[allow(dead_code, reason = "the command writes such tables")]
+mod mpi_table;
 mod nodes;
 mod places;
 mod reductions;
@@ -41,6 +44,7 @@ mod report;
 mod results;
 mod settings;
 mod sys;
+mod table;
 mod turn;
 mod vectors;
 mod verify;

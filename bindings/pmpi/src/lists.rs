@@ -4,19 +4,32 @@
 //! and more and less than 1 MiB, where either end may be missing; `^bcast:-512` all but those.
 //! Ends are powers of 2, so that a call finds its answer in one word of bits.
 
-use crate::decide::{Collective, Left, SIZES, UNKNOWN};
+use crate::decide::Collective;
+use crate::mpi_table::{SIZES, UNKNOWN, sizes_of};
 
-/// Reads a list: the calls that it leaves to MPI.
+/// Bits of sizes for each collective, as a list has them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Listed {
+    /// Calls that it leaves to MPI.
+    pub left: [u64; Collective::COUNT],
+    /// Calls that it names without `^`: kolo takes them, whoever is faster.
+    pub named: [u64; Collective::COUNT],
+}
+
+/// Reads a list.
 ///
 /// # Errors
 /// A sentence about the word that is wrong.
-pub fn left(text: &str) -> Result<Left, String> {
+pub fn read(text: &str) -> Result<Listed, String> {
     let words = || text.split([',', ' ']).filter(|word| !word.is_empty());
     if words().all(|word| word == "all") {
-        return Ok(Left::default());
+        return Ok(Listed::default());
     }
     let names_some = words().any(|word| !word.starts_with('^'));
-    let mut bits = [if names_some { u64::MAX } else { 0 }; Collective::COUNT];
+    let mut listed = Listed {
+        left: [if names_some { u64::MAX } else { 0 }; Collective::COUNT],
+        named: [0; Collective::COUNT],
+    };
     for word in words() {
         let (leave, rest) = match word.strip_prefix('^') {
             Some(rest) => (true, rest),
@@ -39,45 +52,26 @@ pub fn left(text: &str) -> Result<Left, String> {
                     "'{word}': not all ranks know the size of {name}; take it without a range"
                 ));
             }
-            Some(range) => sizes_of(range).ok_or_else(|| {
+            Some(range) => range_of(range).ok_or_else(|| {
                 format!(
                     "'{word}': a range is LOW-HIGH in bytes, powers of 2 as in 64K-1M, and either \
                      end may be missing"
                 )
             })?,
         };
-        let bits = &mut bits[collective as usize];
-        *bits = if leave { *bits | sizes } else { *bits & !sizes };
+        let place = collective as usize;
+        let (left, named) = (&mut listed.left[place], &mut listed.named[place]);
+        match leave {
+            true => (*left, *named) = (*left | sizes, *named & !sizes),
+            false => (*left, *named) = (*left & !sizes, *named | sizes),
+        }
     }
-    Ok(Left::of_all_ranks(bits))
+    Ok(listed)
 }
 
-/// The bits of a range.
-fn sizes_of(range: &str) -> Option<u64> {
-    let (low, high) = range.split_once('-')?;
-    let end = |text: &str, otherwise: u32| match text {
-        "" => Some(otherwise),
-        text => bytes(text)
-            .filter(|bytes| bytes.is_power_of_two())
-            .map(u64::trailing_zeros)
-            .filter(|&bit| bit < SIZES),
-    };
-    let (low, high) = (end(low, 0)?, end(high, SIZES)?);
-    let below = |bit: u32| (1u64 << bit) - 1;
-    let unknown = if high == SIZES && low == 0 {
-        1 << UNKNOWN
-    } else {
-        0
-    };
-    (low < high).then(|| (below(high) & !below(low)) | unknown)
-}
-
-/// A number of bytes as settings have it, such as 64K.
-pub fn bytes(text: &str) -> Option<u64> {
-    let units = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
-    let found = units.into_iter().find_map(|(unit, bits)| {
-        Some((text.strip_suffix([unit, unit.to_ascii_lowercase()])?, bits))
-    });
-    let (digits, bits) = found.unwrap_or((text, 0));
-    digits.parse::<u64>().ok()?.checked_shl(bits)
+/// The bits of a range. One without ends is whatever there is.
+fn range_of(range: &str) -> Option<u64> {
+    let bits = sizes_of(range)?;
+    let is_whole = bits.count_ones() == SIZES;
+    Some(bits | u64::from(is_whole) << UNKNOWN)
 }

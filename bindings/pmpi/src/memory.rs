@@ -5,7 +5,7 @@
 
 use crate::decide::Known;
 use crate::footprint;
-use crate::lists::bytes;
+use crate::mpi_table::bytes;
 use crate::settings;
 use mpi::ffi;
 use std::sync::atomic::{AtomicU64, Ordering};

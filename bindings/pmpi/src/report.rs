@@ -68,6 +68,7 @@ const REASONS: [&str; Reason::COUNT] = [
     "reductions of elements of odd sizes",
     "sums of floats",
     "that the settings leave to it",
+    "because it is faster",
     "of communicators on several nodes",
 ];
 

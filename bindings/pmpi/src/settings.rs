@@ -1,9 +1,12 @@
 //! The settings of this library, which `libkolo.so.0` reads for it: docs/settings.md has them.
 
-use crate::decide::{Across, Agreement, Attach, Left};
-use crate::lists;
+use crate::decide::{Across, Attach, Left};
+use crate::lists::{self, Listed};
+use crate::mpi_table::{self, MpiJob};
 use crate::sys::{koloGetLastError, koloGetSetting};
-use std::ffi::{CStr, CString};
+use crate::table;
+use mpi::ffi;
+use std::ffi::{CStr, CString, c_int};
 
 /// Longer than any value.
 const ROOM: usize = 4096;
@@ -13,7 +16,12 @@ pub struct Settings {
     pub on: bool,
     /// MPI runs again what kolo takes.
     pub verify: bool,
-    pub wanted: Agreement,
+    pub min_ranks: u32,
+    pub attach: Attach,
+    pub float_sums_stay: bool,
+    pub listed: Listed,
+    /// Calls that MPI was measured to do faster: world rank 0 knows them.
+    pub faster: Left,
     /// Bytes of a node that communicators may take; 0: a share of them.
     pub memory: u64,
     /// Buffers lie in the node's memory, though there are GPUs.
@@ -53,42 +61,69 @@ pub fn text(key: &str) -> Result<String, String> {
     }
 }
 
+/// The name that MPI gives itself, and more.
+fn library() -> String {
+    // More than any MPI writes.
+    let mut text = vec![0u8; 16 << 10];
+    let mut length = 0;
+    // SAFETY: the buffer is longer than any MPI asks for; the call is allowed at any time.
+    unsafe { ffi::PMPI_Get_library_version(text.as_mut_ptr().cast(), &mut length) };
+    text.truncate(length.max(0) as usize);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// The calls of this job that `pmpi_table` leaves to MPI.
+fn faster(nranks: c_int) -> Result<Left, String> {
+    // SAFETY: a number of the system.
+    let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    let job = MpiJob {
+        mpi: &mpi_table::name_of(&library()),
+        ranks: nranks.max(0) as u32,
+        cpus: cpus.max(1) as u32,
+    };
+    table::faster(&text("pmpi_table")?, &job).map_err(|why| format!("KOLO_PMPI_TABLE: {why}"))
+}
+
 impl Settings {
-    /// Reads them.
-    pub fn read() -> Settings {
+    /// Reads them, on this rank of the world.
+    pub fn read(rank: c_int, nranks: c_int) -> Settings {
         let mut settings = Settings {
             on: true,
             verify: false,
             memory: 0,
             host_only: false,
             across: None,
-            wanted: Agreement {
-                min_ranks: 2,
-                attach: Attach::Earned,
-                float_sums_stay: false,
-                across: Across::Stays,
-                left: Left::default(),
-            },
+            min_ranks: 2,
+            attach: Attach::Earned,
+            float_sums_stay: false,
+            listed: Listed::default(),
+            faster: Left::default(),
             limit: 60.0,
             wrong: None,
         };
         settings.wrong = settings.fill().err();
+        if rank == 0 && settings.on && settings.wrong.is_none() {
+            match faster(nranks) {
+                Ok(faster) => settings.faster = faster,
+                Err(why) => settings.wrong = Some(why),
+            }
+        }
         settings
     }
 
     fn fill(&mut self) -> Result<(), String> {
         let pmpi = text("pmpi")?;
         (self.on, self.verify) = (pmpi != "off", pmpi == "verify");
-        self.wanted.min_ranks = text("pmpi_min_ranks")?.parse().unwrap_or(2);
+        self.min_ranks = text("pmpi_min_ranks")?.parse().unwrap_or(2);
         // A word is no number: it is `earned`, or `none` for the time.
         if let Ok(calls) = text("pmpi_attach")?.parse() {
-            self.wanted.attach = Attach::After(calls);
+            self.attach = Attach::After(calls);
         }
-        self.wanted.float_sums_stay = text("pmpi_float_sums")? == "mpi";
-        self.wanted.left = lists::left(&text("pmpi_collectives")?)
+        self.float_sums_stay = text("pmpi_float_sums")? == "mpi";
+        self.listed = lists::read(&text("pmpi_collectives")?)
             .map_err(|why| format!("KOLO_PMPI_COLLECTIVES: {why}"))?;
         // A word is no number: it is `share`.
-        self.memory = lists::bytes(&text("pmpi_memory")?).unwrap_or(0);
+        self.memory = mpi_table::bytes(&text("pmpi_memory")?).unwrap_or(0);
         self.host_only = text("pmpi_gpu")? == "host";
         self.across = match text("pmpi_nodes")?.as_str() {
             "off" => Some(Across::Stays),

@@ -6,7 +6,9 @@ use crate::config::{self, ConfigArgs};
 use crate::info::{self, InfoArgs};
 use crate::perf::picture::{self, PlotArgs};
 use crate::topo::{self, TopoArgs};
-use crate::{doctor, explain, hello, launcher, names, out, pages, perf, sim, softgpu, tune};
+use crate::{
+    doctor, explain, hello, launcher, names, out, pages, perf, sim, softgpu, tune, tune_args,
+};
 use clap::{CommandFactory, Parser, Subcommand};
 use kolo::base::Result;
 use std::process::ExitCode;
@@ -36,7 +38,7 @@ enum Command {
     Topo(TopoArgs),
     /// Measure every algorithm, and write a file from which kolo chooses
     #[command(after_help = TUNE_HELP)]
-    Tune(Box<tune::TuneArgs>),
+    Tune(Box<tune_args::TuneArgs>),
     /// Explain which algorithm would run, how long it would take, and why
     #[command(after_help = EXPLAIN_HELP)]
     Explain(Box<explain::ExplainArgs>),
@@ -85,6 +87,8 @@ Examples:
       all collectives from 8 bytes to 16 MiB; run again, it continues where it stopped
   kolo tune --ranks 4 -c all_reduce,broadcast -e 1M -o here.toml
       four threads of one process, two collectives
+  mpirun -n 8 kolo tune --mpi -o /etc/kolo/mpi.table
+      the MPI of this mpirun beside kolo: libkolo_pmpi.so leaves to it what it does faster
 
 Run it for each arrangement of nodes and ranks that matters, into the same file.";
 

@@ -1,9 +1,10 @@
 //! `kolo config`: what is wrong in a settings file, what is in force, and what differs.
 
-use crate::{launcher, out};
+use crate::{launcher, out, tune_mpi};
 use clap::{Args, Subcommand};
-use kolo::base::Result;
+use kolo::base::{Result, input_file};
 use kolo::config::{self, Settings, Sources};
+use kolo::tune::mpi_table::{self, StayTable};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -17,9 +18,9 @@ pub struct ConfigArgs {
 
 #[derive(Subcommand, Debug)]
 pub enum Concern {
-    /// Look for mistakes in settings files; the exit code is 1 if there are any
+    /// Look for mistakes in settings files and tables; the exit code is 1 if there are any
     Check {
-        /// The files; without one, all that are in force
+        /// Settings files, and tables of kolo tune --mpi; without one, all that are in force
         files: Vec<PathBuf>,
     },
     /// Show the settings in force
@@ -68,6 +69,33 @@ pub fn run(args: &ConfigArgs) -> Result<()> {
     }
 }
 
+/// The table of what MPI does faster, if the settings name a file.
+fn table_in_force() -> Option<PathBuf> {
+    let settings = Settings::load(&[]).ok()?;
+    let named = settings.pmpi_table()?;
+    let is_file = !["built-in", "none"].contains(&named);
+    is_file.then(|| PathBuf::from(named))
+}
+
+fn is_table(path: &Path) -> bool {
+    let text = input_file::text(path, mpi_table::MOST_BYTES as u64);
+    text.is_ok_and(|text| StayTable::is_one(&text))
+}
+
+/// How many sections a table has.
+fn table(path: &Path) -> Result<usize> {
+    let text = input_file::text(path, mpi_table::MOST_BYTES as u64).map_err(|error| {
+        let doing = format!("{} cannot be read", path.display());
+        input_file::refused(
+            doing,
+            &error,
+            "name a file that `kolo tune --mpi` has written",
+        )
+    })?;
+    let table = StayTable::parse(&text).map_err(|why| tune_mpi::wrong(path, &why))?;
+    Ok(table.sections.len())
+}
+
 /// Prints mistakes and warnings one a line. The last mistake is the error of the command.
 fn check(names: &[PathBuf]) -> Result<()> {
     let sources = Sources::of_process(&[])?;
@@ -76,10 +104,29 @@ fn check(names: &[PathBuf]) -> Result<()> {
         [] => vec![config::check_all(&sources)],
         names => names
             .iter()
+            .filter(|name| !is_table(name))
             .map(|name| config::check_file(name, &sources))
             .collect(),
     };
     let speaks = launcher::speaks_for_all();
+    let tables: Vec<PathBuf> = match names {
+        [] => table_in_force().into_iter().collect(),
+        names => names
+            .iter()
+            .filter(|name| is_table(name))
+            .cloned()
+            .collect(),
+    };
+    for (path, found) in tables.iter().map(|path: &PathBuf| (path, table(path))) {
+        match found {
+            Ok(sections) if speaks => {
+                let path = path.display();
+                out::line(&format!("{path}: {sections} sections, no mistake"));
+            }
+            Ok(_) => (),
+            Err(fault) => faults.push(fault),
+        }
+    }
     for found in all {
         for warning in found.warnings.iter().filter(|_| speaks) {
             out::report(&format!("warning: {warning}"));

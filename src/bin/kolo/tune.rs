@@ -11,14 +11,16 @@ use crate::launcher::{self, Mpi};
 use crate::perf::engine::{self, Run};
 use crate::perf::layout::Counts;
 use crate::perf::memory::{Buffer, BufferKind};
-use crate::perf::options::{self, PerfArgs};
+use crate::perf::options::PerfArgs;
 use crate::perf::rows::COLLECTIVES;
 use crate::perf::seat::Seat;
 use crate::perf::team::{self, Meeting, Member};
+use crate::tune_args::{Meet, TuneArgs};
+use crate::tune_mpi::BesideMpi;
 use crate::tuned;
 use crate::world::World;
-use clap::{Args, Parser};
-use indicatif::{ProgressBar, ProgressStyle};
+use clap::Parser;
+use indicatif::ProgressBar;
 use kolo::algo::{Entry, REGISTRY};
 use kolo::base::{Error, Result, clock, input_file};
 use kolo::comm::{CommConfig, Communicator, RedOp};
@@ -27,58 +29,7 @@ use kolo::dtype::DataType;
 use kolo::plan::{Algorithm, Collective};
 use kolo::tune::measured::Series;
 use kolo::tune::{Measured, ProtocolChoice, measured};
-use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-/// What is measured, and where to.
-#[derive(Args, Clone, Debug)]
-pub struct TuneArgs {
-    /// The file; one that is there is continued
-    #[arg(
-        short = 'o',
-        long,
-        value_name = "FILE",
-        default_value = "kolo-tuner.toml"
-    )]
-    pub output: PathBuf,
-    /// Run N ranks as threads of this process, without any launcher
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=4096))]
-    pub ranks: Option<u32>,
-    /// Least size of the data in bytes
-    #[arg(short = 'b', long = "minbytes", value_name = "SIZE", default_value = "8",
-          value_parser = options::size)]
-    pub min_bytes: u64,
-    /// Greatest size of the data in bytes
-    #[arg(short = 'e', long = "maxbytes", value_name = "SIZE", default_value = "16M",
-          value_parser = options::size)]
-    pub max_bytes: u64,
-    /// Next size: multiply by this
-    #[arg(short = 'f', long = "stepfactor", value_name = "N", default_value_t = 4,
-          value_parser = clap::value_parser!(u64).range(2..))]
-    pub factor: u64,
-    /// Only these collectives, separated by commas
-    #[arg(short = 'c', long, value_name = "NAMES", value_delimiter = ',',
-          value_parser = crate::names::collective)]
-    pub collectives: Vec<&'static engine::Collective>,
-    /// Time that each point may take, in milliseconds
-    #[arg(short = 't', long, value_name = "MS", default_value_t = 50,
-          value_parser = clap::value_parser!(u32).range(1..=60_000))]
-    pub milliseconds: u32,
-    /// Measure everything anew, even what the file has
-    #[arg(long)]
-    pub restart: bool,
-    /// Print what was measured as JSON: times in nanoseconds, sizes in bytes
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// The options of `kolo perf`, with which ranks meet.
-#[derive(Parser)]
-struct Meet {
-    #[command(flatten)]
-    perf: PerfArgs,
-}
+use std::path::Path;
 
 /// Measures.
 ///
@@ -95,8 +46,15 @@ pub fn run(args: &TuneArgs) -> Result<()> {
             ));
         }
         Some(_) => World::Alone,
-        None => World::start(Some(&settings), false).map_err(|failed| failed.error)?,
+        None => World::start(Some(&settings), args.mpi).map_err(|failed| failed.error)?,
     };
+    if args.mpi && world.mpi().is_none() {
+        world.end();
+        return Err(launcher::told_by_one(Error::usage(
+            "there is no MPI to measure: no launcher of MPI has started this program",
+            "start it with mpirun, as mpirun -n 2 kolo tune --mpi",
+        )));
+    }
     if args.ranks.is_none() && world.processes() == 1 {
         world.end();
         return Err(Error::usage(
@@ -147,7 +105,10 @@ fn run_ranks(args: &TuneArgs, world: &World) -> Result<()> {
 
 fn one_rank(meeting: Meeting, args: &TuneArgs, meet: &PerfArgs, mpi: Option<&Mpi>) -> Result<()> {
     let member = Member::join(meeting, None, meet, mpi)?;
-    let result = Tuning::new(&member, args).and_then(|mut tuning| tuning.run());
+    let result = match mpi.filter(|_| args.mpi) {
+        Some(mpi) => BesideMpi::new(&member, args, mpi).and_then(|mut tuning| tuning.run()),
+        None => Tuning::new(&member, args).and_then(|mut tuning| tuning.run()),
+    };
     match result {
         Ok(()) => {
             member.comm.destroy()?;
@@ -224,7 +185,7 @@ impl<'a> Tuning<'a> {
     fn run(&mut self) -> Result<()> {
         let points = self.points()?;
         if self.member.team.rank() == 0 {
-            self.bar = Some(bar(points.len() as u64));
+            self.bar = Some(tuned::bar(points.len() as u64));
         }
         let way = |point: &Point| (point.algorithm, point.protocol);
         let mut ways: Vec<_> = points.iter().map(way).collect();
@@ -257,7 +218,7 @@ impl<'a> Tuning<'a> {
         algorithms.dedup();
         let protocols = |algorithm| ProtocolChoice::ALL.map(|protocol| (algorithm, protocol));
         for (algorithm, protocol) in algorithms.into_iter().flat_map(protocols) {
-            for row in COLLECTIVES.iter().filter(|row| self.wants(row)) {
+            for row in COLLECTIVES.iter().filter(|row| self.args.wants(row)) {
                 let entry = REGISTRY.iter().find(|entry| {
                     entry.algorithm == algorithm
                         && entry.collective.name().to_lowercase() == row.name.replace('_', "")
@@ -296,18 +257,12 @@ impl<'a> Tuning<'a> {
         Ok(kept.map(|(point, _)| point).collect())
     }
 
-    fn wants(&self, row: &engine::Collective) -> bool {
-        let listed = &self.args.collectives;
-        listed.is_empty() || listed.iter().any(|wanted| wanted.name == row.name)
-    }
-
     fn sizes(&self, row: &engine::Collective) -> Vec<u64> {
         if row.sizeless {
             return vec![0];
         }
-        let next = |size: &u64| size.checked_mul(self.args.factor);
-        std::iter::successors(Some(self.args.min_bytes), next)
-            .take_while(|&size| size <= self.args.max_bytes)
+        self.args
+            .sizes()
             .filter(|&size| (row.counts)(size as usize / UNIT, &self.seat()).call > 0)
             .collect()
     }
@@ -429,18 +384,7 @@ impl<'a> Tuning<'a> {
         if self.member.team.rank() != 0 {
             return Ok(());
         }
-        let path = &self.args.output;
-        let refused = |error: std::io::Error| {
-            Error::system(
-                format!("{} cannot be written", path.display()),
-                &error,
-                "name a file in a directory that you may write to, with -o",
-            )
-        };
-        // A run that is killed while it writes leaves the file as it was.
-        let draft = path.with_extension("toml.new");
-        std::fs::write(&draft, self.measured.to_toml()).map_err(refused)?;
-        std::fs::rename(&draft, path).map_err(refused)
+        tuned::replace(&self.args.output, &self.measured.to_toml())
     }
 
     /// Fits the costs, and says how the file is used.
@@ -481,16 +425,4 @@ fn read(path: &Path) -> Result<Measured> {
             "name another file with -o",
         )),
     }
-}
-
-/// A bar where a person watches.
-fn bar(points: u64) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new(points);
-    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {eta} left  {msg}");
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
 }

@@ -17,7 +17,7 @@
 mod bench;
 mod calls;
 mod case;
-mod clock;
+pub mod clock;
 mod content;
 mod device;
 pub mod engine;
