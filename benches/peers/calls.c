@@ -8,7 +8,8 @@
  *
  * A size is that of the larger buffer of a rank: all blocks that one rank receives (all_gather,
  * gather) or sends (all_to_all, reduce_scatter, scatter), else the one vector. A block has one
- * float at least. Sources are written anew before each call, outside of what is timed; the first
+ * float at least. The blocks of all_gather_v, gather_v, scatter_v and all_to_all_v differ in size.
+ * Sources are written anew before each call, outside of what is timed; the first
  * calls and the last are checked on all ranks, element by element, and a wrong result ends the
  * program.
  */
@@ -22,6 +23,9 @@ struct work {
     float *send, *recv;
     /* Elements of the two, and of a block. */
     size_t sent, received, block;
+    /* Where the blocks of calls whose blocks differ begin, and how long they are. */
+    amount send_counts[MOST_RANKS], send_places[MOST_RANKS];
+    amount recv_counts[MOST_RANKS], recv_places[MOST_RANKS];
 };
 
 static int is(const struct work *w, const char *name) { return !strcmp(w->collective, name); }
@@ -68,6 +72,27 @@ static void scatter(void *of, int call) {
     (void)call;
     SCATTER(w->send, w->recv, w->block);
 }
+static void all_gather_v(void *of, int call) {
+    struct work *w = of;
+    (void)call;
+    ALL_GATHER_V(w->send, w->sent, w->recv, w->recv_counts, w->recv_places);
+}
+static void gather_v(void *of, int call) {
+    struct work *w = of;
+    (void)call;
+    GATHER_V(w->send, w->sent, w->recv, w->recv_counts, w->recv_places);
+}
+static void scatter_v(void *of, int call) {
+    struct work *w = of;
+    (void)call;
+    SCATTER_V(w->send, w->send_counts, w->send_places, w->recv, w->received);
+}
+static void all_to_all_v(void *of, int call) {
+    struct work *w = of;
+    (void)call;
+    ALL_TO_ALL_V(w->send, w->send_counts, w->send_places, w->recv, w->recv_counts,
+                 w->recv_places);
+}
 static void barrier(void *of, int call) {
     (void)of;
     (void)call;
@@ -88,6 +113,8 @@ static const struct {
     {"all_to_all", all_to_all}, {"broadcast", broadcast},
     {"reduce_scatter", reduce_scatter}, {"reduce", reduce},
     {"gather", gather}, {"scatter", scatter},
+    {"all_gather_v", all_gather_v}, {"gather_v", gather_v},
+    {"scatter_v", scatter_v}, {"all_to_all_v", all_to_all_v},
     {"barrier", barrier}, {"sendrecv", sendrecv},
 };
 
@@ -101,12 +128,56 @@ static step *function_of(const char *name) {
 
 /* ---- Data ---- */
 
+/* Elements of block number `block` of `ranks` that have `whole` elements together. */
+static size_t part(size_t whole, int block, int ranks) {
+    static const size_t WEIGHTS[] = {5, 1, 3};
+    size_t all = 0, others = 0;
+    for (int b = 0; b < ranks; b++) all += WEIGHTS[b % 3];
+    for (int b = 1; b < ranks; b++) others += whole * WEIGHTS[b % 3] / all;
+    return block == 0 ? whole - others : whole * WEIGHTS[block % 3] / all;
+}
+
+/* Elements of the block that goes from one rank to another, where all send to all: sizes follow
+ * the distance, so that each rank sends and receives as much. */
+static size_t part_to(size_t whole, int from, int to, int ranks) {
+    return part(whole, (to - from + ranks) % ranks, ranks);
+}
+
+/* Blocks of different sizes, one behind the other. */
+static void shape_v(struct work *w, size_t whole) {
+    int me = w->measure.me, ranks = w->measure.ranks, root = me == 0;
+    int exchange = is(w, "all_to_all_v");
+    amount sent = 0, received = 0;
+    for (int r = 0; r < ranks; r++) {
+        w->send_counts[r] = exchange ? part_to(whole, me, r, ranks) : part(whole, r, ranks);
+        w->recv_counts[r] = exchange ? part_to(whole, r, me, ranks) : part(whole, r, ranks);
+        w->send_places[r] = sent;
+        w->recv_places[r] = received;
+        sent += w->send_counts[r];
+        received += w->recv_counts[r];
+    }
+    w->block = 0;
+    w->sent = is(w, "scatter_v") && !root ? 0 : whole;
+    w->received = is(w, "gather_v") && !root ? 0 : whole;
+    if (is(w, "all_gather_v") || is(w, "gather_v")) w->sent = part(whole, me, ranks);
+    if (is(w, "scatter_v")) w->received = part(whole, me, ranks);
+}
+
+static int has_v(const struct work *w) {
+    size_t length = strlen(w->collective);
+    return length > 2 && !strcmp(w->collective + length - 2, "_v");
+}
+
 /* Elements of each buffer on this rank, for the size of the larger one. */
 static void shape(struct work *w, size_t bytes) {
     size_t whole = bytes / sizeof(float), ranks = w->measure.ranks;
     int root = w->measure.me == 0;
     size_t block = whole / ranks > 0 ? whole / ranks : 1;
     w->sent = w->received = w->block = whole > 0 ? whole : 1;
+    if (has_v(w)) {
+        shape_v(w, w->block);
+        return;
+    }
     if (is(w, "all_gather") || is(w, "gather")) {
         w->sent = w->block = block;
         w->received = is(w, "gather") && !root ? 0 : block * ranks;
@@ -147,6 +218,15 @@ static void check(struct work *w, int call) {
         wrong = wrong_copies(w->recv, w->received, 0, 0, call);
     } else if (is(w, "scatter")) {
         wrong = wrong_copies(w->recv, w->received, 0, me * w->block, call);
+    } else if (is(w, "scatter_v")) {
+        wrong = wrong_copies(w->recv, w->received, 0, w->send_places[me], call);
+    } else if (has_v(w) && w->received > 0) {
+        for (int r = 0; r < ranks; r++) {
+            size_t first = 0;
+            for (int to = 0; is(w, "all_to_all_v") && to < me; to++)
+                first += part_to(w->received, r, to, ranks);
+            wrong += wrong_copies(w->recv + w->recv_places[r], w->recv_counts[r], r, first, call);
+        }
     } else if (is(w, "sendrecv")) {
         wrong = wrong_copies(w->recv, w->received, (me + ranks - 1) % ranks, 0, call);
     } else if (w->received > 0) {

@@ -14,6 +14,9 @@
 
 #include <kolo.h>
 
+/* Numbers and places of elements in arrays. */
+typedef size_t amount;
+
 static koloComm_t comm;
 
 static void must(koloResult_t result) {
@@ -55,12 +58,22 @@ static void library_free(void *memory, int mapped) {
 #define GATHER(s, r, n) must(koloGather(s, r, n, koloFloat32, 0, comm, NULL))
 #define SCATTER(s, r, n) must(koloScatter(s, r, n, koloFloat32, 0, comm, NULL))
 #define BARRIER() must(koloBarrier(comm, NULL))
+#define ALL_GATHER_V(s, n, r, counts, places) \
+    must(koloAllGatherV(s, n, r, counts, places, koloFloat32, comm, NULL))
+#define GATHER_V(s, n, r, counts, places) \
+    must(koloGatherV(s, n, r, counts, places, koloFloat32, 0, comm, NULL))
+#define SCATTER_V(s, counts, places, r, n) \
+    must(koloScatterV(s, counts, places, r, n, koloFloat32, 0, comm, NULL))
+#define ALL_TO_ALL_V(s, sizes, starts, r, counts, places) \
+    must(koloAllToAllV(s, sizes, starts, r, counts, places, koloFloat32, comm, NULL))
 #define SEND_RECV(s, to, r, from, n) \
     must(koloSendRecv(s, n, to, r, n, from, koloFloat32, comm, NULL))
 
 #else
 
 #include <mpi.h>
+
+typedef int amount;
 
 #define WORLD MPI_COMM_WORLD
 
@@ -100,6 +113,14 @@ static void library_free(void *memory, int mapped) {
 #define GATHER(s, r, n) must(MPI_Gather(s, n, MPI_FLOAT, r, n, MPI_FLOAT, 0, WORLD))
 #define SCATTER(s, r, n) must(MPI_Scatter(s, n, MPI_FLOAT, r, n, MPI_FLOAT, 0, WORLD))
 #define BARRIER() must(MPI_Barrier(WORLD))
+#define ALL_GATHER_V(s, n, r, counts, places) \
+    must(MPI_Allgatherv(s, n, MPI_FLOAT, r, counts, places, MPI_FLOAT, WORLD))
+#define GATHER_V(s, n, r, counts, places) \
+    must(MPI_Gatherv(s, n, MPI_FLOAT, r, counts, places, MPI_FLOAT, 0, WORLD))
+#define SCATTER_V(s, counts, places, r, n) \
+    must(MPI_Scatterv(s, counts, places, MPI_FLOAT, r, n, MPI_FLOAT, 0, WORLD))
+#define ALL_TO_ALL_V(s, sizes, starts, r, counts, places) \
+    must(MPI_Alltoallv(s, sizes, starts, MPI_FLOAT, r, counts, places, MPI_FLOAT, WORLD))
 #define SEND_RECV(s, to, r, from, n) \
     must(MPI_Sendrecv(s, n, MPI_FLOAT, to, 0, r, n, MPI_FLOAT, from, 0, WORLD, MPI_STATUS_IGNORE))
 

@@ -15,6 +15,12 @@ the time of a cache line from core to core is measured before and after each run
 one state count (--state): `together`, where cores share a cache, `apart`, or `siblings`, threads of
 one core. Others are repeated, and so are runs during which other programs used the cores.
 
+    benches/peers/peers.py --kolo PREFIX --dropin --peers openmpi4,mpich4
+
+runs each of these MPIs with and without libkolo_pmpi.so, by turns; it must be installed for them. A
+cell is lost if the drop-in is slower in the median of the turns and in a second series: by more
+than 5 % on ranks with cores of their own, by more than 20 % where ranks share cores.
+
 Size is that of the larger buffer of a rank: all blocks of an all_gather together. Time is that
 of the slowest rank, from a common start, the median of the calls of a run. Sources are rewritten
 before each call and results are checked. One core a rank up to as many ranks as cores; beyond that
@@ -33,6 +39,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
+import dropin  # noqa: E402
 import libraries  # noqa: E402
 import report  # noqa: E402
 
@@ -121,8 +128,9 @@ def one_run(run):
     seconds = time.monotonic() - begin
     foreign = (used_by_all() - used) - (used_by_children() - own)
     spoiled = "other programs took %.1f s of %.1f s" % (foreign, seconds)
+    is_spoiled = not run.get("busy") and foreign > 0.1 + FOREIGN * seconds * cores()
     return {"code": child.returncode, "out": out, "err": err, "seconds": seconds,
-            "spoiled": spoiled if foreign > 0.1 + FOREIGN * seconds * cores() else ""}
+            "spoiled": spoiled if is_spoiled else ""}
 
 
 def used_by_all():
@@ -183,7 +191,7 @@ class Plan:
         argv, env = library.command(ranks, tried, cores(), memory, self.milliseconds, self.fewest,
                                     points)
         return {"argv": argv, "env": env, "expected": expected(ranks, points, self),
-                "state": self.told.state}
+                "state": self.told.state, "busy": self.told.busy}
 
     def variants(self, ranks):
         """Everything that is tried: of the peers, and the ways of the ideal program."""
@@ -356,6 +364,12 @@ def options():
     parser.add_argument("--run-by", metavar="'COMMAND'", type=shlex.split,
                         default=shlex.split(os.environ.get("PEERS_RUN_BY", "")),
                         help="put before each batch of runs, which takes at most 90 s")
+    parser.add_argument("--dropin", action="store_true",
+                        help="the peers themselves, with and without libkolo_pmpi.so")
+    parser.add_argument("--table", metavar="FILE", default="built-in",
+                        help="pmpi_table of the drop-in: none, built-in, or one of kolo tune --mpi")
+    parser.add_argument("--busy", action="store_true",
+                        help="count runs beside other programs too (ratios are rough then)")
     parser.add_argument("--install", action="store_true", help="only fetch the libraries")
     parser.add_argument("--batch", help=argparse.SUPPRESS)
     told = parser.parse_args()
@@ -377,6 +391,9 @@ def main():
         libraries.install(library)
     if told.install:
         return
+    if told.dropin:
+        told.state = "" if told.state in (None, "any") else told.state
+        sys.exit(dropin.main(plan, told))
     for library in (*plan.peers, plan.kolo, *(() if told.no_ideal else (libraries.IDEAL,))):
         libraries.compile_for(library)
     libraries.compile_probe()

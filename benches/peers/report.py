@@ -9,7 +9,8 @@ from xml.sax.saxutils import escape
 
 SIZES = (8, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20)
 COLLECTIVES = ("all_reduce", "all_gather", "all_to_all", "broadcast", "reduce_scatter", "reduce",
-               "gather", "scatter", "barrier", "sendrecv")
+               "gather", "scatter", "all_gather_v", "gather_v", "scatter_v", "all_to_all_v",
+               "barrier", "sendrecv")
 # Configurations so near to the best are as good: a trial's noise is no reason to start one more.
 NEAR = 1.03
 KOLO = ("private", "mapped")

@@ -12,6 +12,7 @@ import xml.etree.ElementTree
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "benches", "peers"))
+import dropin  # noqa: E402
 import libraries  # noqa: E402
 import peers  # noqa: E402
 import report  # noqa: E402
@@ -52,6 +53,42 @@ def turns():
     return [{(FAST, SMALL): peer, ("private", SMALL): private, ("mapped", SMALL): mapped,
              (FAST, LARGE): 30.0, ("private", LARGE): 10.0}
             for peer, private, mapped in ((1.0, 0.5, 2.0), (2.4, 1.0, 4.0), (1.5, 0.5, 1.2))]
+
+
+class DropIn(unittest.TestCase):
+    FIRST = {("broadcast", 8): [0.9, 0.94, 1.2], ("broadcast", 1024): [1.0, 2.0, 2.0],
+             ("gather_v", 8): [0.7, 0.5, 0.6]}
+
+    def test_a_cell_is_lost_where_it_loses_twice(self):
+        again = {("broadcast", 8): [0.96, 0.96, 0.1], ("gather_v", 8): [0.7]}
+        self.assertEqual(dropin.losing(self.FIRST, 0.95), {("broadcast", 8), ("gather_v", 8)})
+        self.assertEqual(dropin.lost(self.FIRST, again, 0.95), {("gather_v", 8)})
+        self.assertEqual((dropin.bound(2, 2), dropin.bound(4, 2)), (0.95, 0.8))
+
+    def test_means_and_losses_are_told(self):
+        lines = dropin.table("Some MPI", 2, self.FIRST, {("gather_v", 8): [0.7]},
+                             {("gather_v", 8)})
+        self.assertEqual(len({line.count("|") for line in lines}), 1)
+        self.assertIn("| Some MPI | 2 | gather_v | 8 B | 0.60 [0.50, 0.70] | "
+                      "0.70 [0.70, 0.70] | lost |", lines)
+        # Of 0.94 and 2.
+        self.assertIn("| Some MPI | 2 | broadcast | mean | 1.37 | | |", lines)
+
+    def test_only_the_ranks_load_the_library(self):
+        library = libraries.LIBRARIES[0]
+
+        class Plan:
+            def run(self, variant, ranks, points):
+                return {"argv": ["mpirun", "-n", "2", library.program(), "{board}"]}
+
+        class Told:
+            kolo, table = "/opt/kolo", "none"
+        plain, with_it = [dropin.run_of(Plan(), Told, library, side, 2, {})["argv"]
+                          for side in (dropin.PLAIN, dropin.DROPIN)]
+        self.assertNotIn("env", plain)
+        at = with_it.index("LD_PRELOAD=/opt/kolo/lib/libkolo_pmpi.so.0")
+        self.assertTrue(3 < at < with_it.index(library.program()))
+        self.assertIn("KOLO_PMPI_TABLE=none", with_it)
 
 
 class Tables(unittest.TestCase):
