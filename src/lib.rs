@@ -107,9 +107,15 @@ pub use dtype::Element;
 /// Elements beside the integers and floats of Rust: pairs of a value and an index, complex numbers,
 /// truth values, bytes and characters, half precision and what is smaller.
 pub mod types {
+    /// A complex number, `Complex<f32>` or `Complex<f64>`: the type of crate `num-complex`.
+    pub use crate::dtype::Complex;
     pub use crate::dtype::exact::Summand;
     pub use crate::dtype::{
-        Byte, Character, Complex, DoubleDouble, DoubleInt, F8E4M3, F8E5M2, FloatFloat, FloatInt,
-        IntInt, Logical8, Logical16, Logical32, Logical64, LongInt, bf16, f16,
+        Byte, Character, DoubleDouble, DoubleInt, FloatFloat, FloatInt, IntInt, Logical8,
+        Logical16, Logical32, Logical64, LongInt,
     };
+    /// A number of 8 bits by the OCP specification, with `from_f32` and `to_f32`.
+    pub use crate::dtype::{F8E4M3, F8E5M2};
+    /// A number of 16 bits: the type of crate `half`.
+    pub use crate::dtype::{bf16, f16};
 }

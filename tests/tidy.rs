@@ -281,6 +281,7 @@ fn the_rust_interface_is_what_its_page_lists() {
         "docs/rust-api.md is stale: run KOLO_BLESS=1 cargo test --test tidy"
     );
     assert!(fresh.lines().count() > 100, "the list is empty:\n{fresh}");
+    report(surface::unexplained(&fresh));
 }
 
 #[test]

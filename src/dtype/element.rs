@@ -80,7 +80,7 @@ truths!(Logical8 Logical16 Logical32 Logical64);
 macro_rules! pairs {
     ($($(#[$doc:meta])* $name:ident { $value:ty, $index:ty $(, $padding:ident)? })*) => {$(
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
+        #[derive(Clone, Copy, Debug, Default)]
         #[repr(C)]
         pub struct $name {
             /// What is compared.
@@ -88,7 +88,8 @@ macro_rules! pairs {
             /// Where it was found.
             pub index: $index,
             $(
-                /// Fills the size of the C structure; its content means nothing.
+                /// Fills the size of the C structure; its content means nothing, as in C, and
+                /// comparisons do not look at it.
                 pub $padding: u32,
             )?
         }
@@ -99,17 +100,31 @@ macro_rules! pairs {
                 $name { value, index $(, $padding: 0)? }
             }
         }
+
+        impl PartialEq for $name {
+            fn eq(&self, other: &$name) -> bool {
+                (self.value, self.index) == (other.value, other.index)
+            }
+        }
+
+        impl PartialOrd for $name {
+            fn partial_cmp(&self, other: &$name) -> Option<std::cmp::Ordering> {
+                (self.value, self.index).partial_cmp(&(other.value, other.index))
+            }
+        }
     )*};
 }
 
 pairs! {
-    /// C's `struct { float; int; }`.
+    /// C's `struct { float; int; }`: a `value` and the `index` where it was found.
     FloatInt { f32, i32 }
-    /// C's `struct { double; int; }`.
+    /// C's `struct { double; int; }` of 16 bytes: the last 4 are `padding`, whose content means
+    /// nothing (`DoubleInt::new(value, index)` makes it 0, and comparisons do not look at it).
     DoubleInt { f64, i32, padding }
     /// C's `struct { int; int; }`, and two Fortran integers.
     IntInt { i32, i32 }
-    /// C's `struct { long; int; }` with a long of 64 bits.
+    /// C's `struct { long; int; }` with a long of 64 bits: 16 bytes with `padding`, as in
+    /// `DoubleInt`.
     LongInt { i64, i32, padding }
     /// Two Fortran reals: the index is one too.
     FloatFloat { f32, f32 }

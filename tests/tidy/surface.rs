@@ -60,10 +60,17 @@ fn implemented(line: &str) -> Option<&str> {
 
 /// The first sentence of the documentation above line `at`; None where it is hidden.
 fn documented(source: &Source, at: usize) -> Option<String> {
-    let above = source.raw[..at].iter().rev().map(|line| line.trim());
-    let above: Vec<&str> = above
-        .take_while(|line| line.starts_with("///") || line.starts_with("#["))
-        .collect();
+    let mut above = Vec::new();
+    let mut in_attribute = false;
+    for line in source.raw[..at].iter().rev().map(|line| line.trim()) {
+        let begins = line.starts_with("///") || line.starts_with("#[");
+        if !begins && !in_attribute && line != ")]" {
+            break;
+        }
+        // The lines of an attribute of several lines, from its end up to its beginning.
+        in_attribute = !begins;
+        above.push(line);
+    }
     if above.contains(&"#[doc(hidden)]") {
         return None;
     }
@@ -161,6 +168,59 @@ fn operations(source: &Source) -> Vec<Item> {
     inside.filter_map(item).collect()
 }
 
+/// Where a macro makes a type of the documented line `NAME(..)` or `NAME { .. }`.
+fn made_by_macro<'a>(sources: &[&'a Source], name: &str) -> Option<(&'a Source, usize)> {
+    sources.iter().find_map(|source| {
+        let is_made = |i: &usize| {
+            let rest = source.code[*i].strip_prefix("    ");
+            let rest = rest.and_then(|line| line.strip_prefix(name));
+            rest.is_some_and(|rest| rest.starts_with('(') || rest.starts_with(" {"))
+                && *i > 0
+                && source.raw[*i - 1].trim().starts_with("///")
+        };
+        (0..source.code.len()).find(is_made).map(|at| (*source, at))
+    })
+}
+
+/// The names of the module of types from line `from` on, each with its first sentence: of its
+/// declaration, or of the `pub use` of one that is declared elsewhere.
+fn listed_types(lib: &Source, from: usize, dtype: &[&Source]) -> Vec<Item> {
+    let mut found = Vec::new();
+    for (at, line) in lib.code.iter().enumerate().skip(from) {
+        if !line.trim_start().starts_with("pub use ") {
+            continue;
+        }
+        let rest = &lib.code[at..];
+        let end = rest.iter().position(|line| line.contains(';'));
+        for name in names(&rest[..=end.unwrap_or(0)]) {
+            let declared = declaration(dtype, &name).or_else(|| made_by_macro(dtype, &name));
+            let own = declared.and_then(|(source, at)| documented(source, at));
+            let used = documented(lib, at).filter(|text| !text.is_empty());
+            found.push(Item {
+                owner: "types".to_owned(),
+                signature: name,
+                what: used.or(own).unwrap_or_default(),
+            });
+        }
+    }
+    found
+}
+
+/// Names of the page that have no sentence.
+pub fn unexplained(page: &str) -> Vec<String> {
+    let lines: Vec<&str> = page.lines().collect();
+    let is_bare = |i: &usize| match lines[*i] {
+        line if line.starts_with("## ") => lines.get(i + 2).is_none_or(|text| text.is_empty()),
+        line if line.starts_with("- `") => {
+            lines.get(i + 1).is_none_or(|text| text.trim().is_empty())
+        }
+        _ => false,
+    };
+    let bare = (0..lines.len()).filter(is_bare);
+    bare.map(|i| format!("docs/rust-api.md: nothing is said of {}", lines[i].trim()))
+        .collect()
+}
+
 /// Where a type, trait or constant of this name is declared: file and line.
 fn declaration<'a>(sources: &[&'a Source], name: &str) -> Option<(&'a Source, usize)> {
     let kinds = ["struct", "enum", "trait", "type", "const"];
@@ -225,7 +285,7 @@ pub fn page(lib: &Source, sources: &[Source]) -> String {
         .code
         .iter()
         .position(|line| line.starts_with("pub mod types"));
-    let (root, types) = lib.code.split_at(types.unwrap_or(lib.code.len()));
+    let (root, _) = lib.code.split_at(types.unwrap_or(lib.code.len()));
     let product: Vec<&Source> = sources
         .iter()
         // Its graph is another one than that of communicators, and is hidden.
@@ -262,11 +322,15 @@ pub fn page(lib: &Source, sources: &[Source]) -> String {
             }
         }
     }
-    let types: Vec<String> = names(types)
-        .iter()
-        .map(|name| format!("`{name}`"))
+    let about = documented(lib, root.len()).unwrap_or_default();
+    write!(text, "\n## `types`\n\n{about}\n\n").unwrap();
+    let dtype: Vec<&Source> = product
+        .into_iter()
+        .filter(|source| source.path.starts_with("src/dtype/"))
         .collect();
-    write!(text, "\n## `types`\n\n{}\n", types.join(", ")).unwrap();
+    for item in listed_types(lib, root.len(), &dtype) {
+        writeln!(text, "- `{}`  \n  {}", item.signature, item.what).unwrap();
+    }
     text
 }
 
@@ -333,6 +397,47 @@ pub enum Turn<'a> {
             assert!(page.contains(listed), "{page}");
         }
         assert_eq!(page.matches("- `").count(), 3, "{page}");
+    }
+
+    #[test]
+    fn types_are_explained_where_they_are_declared_made_or_used() {
+        let lib = "pub use dtype::Element;
+/// Further elements. Many.
+pub mod types {
+    pub use crate::dtype::{
+        Whole, Pair,
+    };
+    /// Of another crate.
+    pub use crate::dtype::Complex;
+    pub use crate::dtype::Bare;
+}
+";
+        let sample = "/// An element. Sealed.
+#[diagnostic::on_unimplemented(
+    message = \"no\",
+    note = \"[never]\"
+)]
+pub unsafe trait Element: Copy {
+}
+wrappers! {
+    /// Eight bits. All of them.
+    Whole(u8);
+    /// Two numbers.
+    Pair { f64, i32, padding }
+}
+fn other() {
+    Bare(1);
+}
+";
+        let lib = Source::new("src/lib.rs", lib);
+        let page = page(&lib, &[Source::new("src/dtype/element.rs", sample)]);
+        let wanted = "## `Element`\n\nAn element.\n\n## `types`\n\nFurther elements.\n\n\
+            - `Whole`  \n  Eight bits.\n- `Pair`  \n  Two numbers.\n\
+            - `Complex`  \n  Of another crate.\n- `Bare`  \n  \n";
+        assert!(page.ends_with(wanted), "{page}");
+        let bare = ["docs/rust-api.md: nothing is said of - `Bare`"];
+        assert_eq!(unexplained(&page), bare);
+        assert_eq!(unexplained("## `A`\n\n\n## `B`\n\nText\n").len(), 1);
     }
 
     #[test]

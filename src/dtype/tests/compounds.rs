@@ -231,6 +231,33 @@ macro_rules! located {
     }};
 }
 
+/// C leaves anything in the padding, and a pair of C may be moved to a program in Rust.
+#[test]
+fn pairs_compare_by_value_and_index_alone() {
+    let of_c = |value, index, padding| DoubleInt {
+        value,
+        index,
+        padding,
+    };
+    assert_eq!(of_c(1.5, 3, 7), DoubleInt::new(1.5, 3));
+    assert!(of_c(1.5, 3, 7) < of_c(1.5, 4, 0) && of_c(1.5, 9, 7) < of_c(2.5, 3, 0));
+    assert!(
+        of_c(f64::NAN, 3, 7)
+            .partial_cmp(&of_c(f64::NAN, 3, 7))
+            .is_none()
+    );
+    let long = LongInt {
+        value: -1,
+        index: 3,
+        padding: 7,
+    };
+    assert_eq!(
+        long.partial_cmp(&LongInt::new(-1, 3)),
+        Some(std::cmp::Ordering::Equal)
+    );
+    assert_ne!(long, LongInt::new(-1, 2));
+}
+
 #[test]
 fn ties_take_the_smaller_index_and_nan_wins() {
     for isa in available() {
