@@ -4,7 +4,7 @@
 //! it is never empty in an error that a caller can see.
 
 use super::ids::Rank;
-use super::place;
+use super::place::{self, CallStack};
 use super::shortage::words;
 use std::borrow::Cow;
 use std::fmt;
@@ -243,6 +243,17 @@ impl Error {
     pub fn with_place(mut self) -> Error {
         if self.place.is_none() {
             self.place = place::of_caller().map(String::into_boxed_str);
+        }
+        self
+    }
+
+    /// Names the place of a call that was made before, on this thread or another one (kept if
+    /// already named).
+    #[doc(hidden)]
+    #[cold]
+    pub fn called_by(mut self, stack: &CallStack) -> Error {
+        if self.place.is_none() {
+            self.place = stack.place().map(String::into_boxed_str);
         }
         self
     }

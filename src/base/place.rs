@@ -45,19 +45,36 @@ const ENDS: [&str; 4] = ["libc.so", "libc-", "libpthread", "ld-linux"];
 /// (ocean.f90:120)`. `None` on a thread that is not inside a call, and where nothing is known of
 /// the program.
 pub fn of_caller() -> Option<String> {
-    let mut walk = Walk {
-        own: ObjectFile::of(of_caller as *mut c_void)?,
-        sources: None,
-    };
-    let (mut seen, mut found) = (0, StackFrame::Inside);
-    backtrace::trace(|frame| {
-        seen += 1;
-        found = walk.look(frame);
-        matches!(found, StackFrame::Inside) && seen < MOST_FRAMES
-    });
-    match found {
-        StackFrame::Place(words) => Some(words),
-        StackFrame::Inside | StackFrame::End => None,
+    CallStack::here().place()
+}
+
+/// The calls that the calling thread is in, whose places in the program nobody has looked for yet:
+/// taken down in some microseconds, for a call that may fail later and on another thread.
+pub struct CallStack(Vec<Frame>);
+
+impl CallStack {
+    /// That of the calling thread.
+    pub fn here() -> CallStack {
+        let mut frames = Vec::new();
+        backtrace::trace(|frame| {
+            frames.push(frame.clone());
+            frames.len() < MOST_FRAMES
+        });
+        CallStack(frames)
+    }
+
+    /// The place from which kolo was called, as [`of_caller`] words it.
+    pub fn place(&self) -> Option<String> {
+        let mut walk = Walk {
+            own: ObjectFile::of(of_caller as *mut c_void)?,
+            sources: None,
+        };
+        let looked = self.0.iter().map(|frame| walk.look(frame));
+        let found = { looked }.find(|found| !matches!(found, StackFrame::Inside));
+        match found? {
+            StackFrame::Place(words) => Some(words),
+            StackFrame::Inside | StackFrame::End => None,
+        }
     }
 }
 

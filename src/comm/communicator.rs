@@ -218,6 +218,10 @@ impl Communicator {
     /// The error that stopped the communicator. `InvalidUsage`, and nothing was done: CUDA graphs
     /// have calls of it that go to other nodes.
     pub fn finalize(&self) -> Result<()> {
+        self.finish().map_err(|error| self.inner.tells(error))
+    }
+
+    fn finish(&self) -> Result<()> {
         outside_operations("finalizes a communicator")?;
         let alive = self.inner.alive();
         alive.map_err(|error| error.during("CommFinalize"))?;
@@ -294,9 +298,12 @@ impl Communicator {
         let work: Arc<dyn Work> = self.inner.clone();
         Engine::global().release(&work);
         // That code says that nothing was done.
-        ended.map_err(|error| match error.code {
-            Code::InvalidUsage => error.with_code(Code::RemoteError),
-            _ => error,
+        ended.map_err(|error| {
+            let error = match error.code {
+                Code::InvalidUsage => error.with_code(Code::RemoteError),
+                _ => error,
+            };
+            self.inner.tells(error).during("CommDestroy")
         })
     }
 

@@ -169,11 +169,18 @@ pub(super) struct Inner {
 }
 
 impl Inner {
-    /// An error of a call here, with rank and name of the communicator.
+    /// An error here, with rank and name of the communicator.
+    #[cold]
+    pub fn named(&self, error: Error) -> Error {
+        let name = self.name.is_given.then_some(&*self.name);
+        error.at(Rank(self.rank)).on(name)
+    }
+
+    /// An error of the call that this thread is in, with the place of that call where it is wanted.
+    /// Finding it takes milliseconds, in which nobody may wait for a lock of this thread.
     #[cold]
     pub fn tells(&self, error: Error) -> Error {
-        let name = self.name.is_given.then_some(&*self.name);
-        let error = error.at(Rank(self.rank)).on(name);
+        let error = self.named(error);
         match self.settings.errors() {
             Errors::Backtrace => error.with_place(),
             Errors::Return | Errors::Abort => error,
@@ -188,7 +195,7 @@ impl Inner {
         }
     }
 
-    /// The error that stopped the communicator.
+    /// The error that stopped the communicator; its place is that of the call which failed.
     #[cold]
     pub fn stop_reason(&self) -> Error {
         let failure = self
@@ -202,7 +209,7 @@ impl Inner {
                 "create a new communicator",
             )
         });
-        self.tells(reason)
+        self.named(reason)
     }
 
     /// Refuses calls from now on, for this reason (the first one counts), and tells the others.
@@ -215,7 +222,7 @@ impl Inner {
                 .failure
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            failure.get_or_insert_with(|| self.tells(error.clone()));
+            failure.get_or_insert_with(|| self.named(error.clone()));
         }
         self.ending.stopped.store(true, Ordering::Release);
         if !fork::in_child_of_user() {
@@ -260,7 +267,7 @@ impl Inner {
     #[inline(always)]
     pub fn alive(&self) -> Result<()> {
         if self.is_stopped() {
-            Err(self.stop_error().refusing())
+            Err(self.tells(self.stop_error().refusing()))
         } else {
             Ok(())
         }

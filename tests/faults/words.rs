@@ -1,7 +1,8 @@
 //! What errors of the Rust interface say: who, in which call, what it was, and what to do.
 
 use super::{all, comms, job};
-use kolo::comm::{Blocks, CommConfig, Communicator, RedOp};
+use kolo::comm::{Blocks, Call, Collective, CommConfig, Communicator, RedOp, Stream};
+use kolo::dtype::DataType;
 use kolo::{Error, Result};
 
 fn says(result: Result<()>, begins: &str, words: &[&str]) {
@@ -145,13 +146,53 @@ fn an_error_names_the_communicator_and_the_place_of_the_call() {
         assert!(error.to_string().starts_with(begin), "{error}");
         placed(&error, line);
         let (error, line) = (comms[1].barrier().unwrap_err(), line!());
+        let first = line;
         let begin = "kolo: rank 1: Barrier on communicator ocean: ";
         assert!(error.to_string().starts_with(begin), "{error}");
         placed(&error, line);
         let (error, line) = (comms[1].barrier().unwrap_err(), line!());
         assert!(error.remedy.contains("Barrier failed before"), "{error}");
         placed(&error, line);
+        // The reason itself keeps the place of the call that failed, whoever asks.
+        placed(&comms[1].async_error().unwrap_err(), first);
+        let made = comms[1].user_op(true, |_: &[u32], _: &mut [u32]| {});
+        let (error, line) = (made.unwrap_err(), line!() - 1);
+        placed(&error, line);
+        let (error, line) = (comms[1].finalize().unwrap_err(), line!());
+        placed(&error, line);
     }
+}
+
+/// A call on a stream fails in the call that waits for it, and its own place is told.
+#[test]
+fn an_error_of_a_call_on_a_stream_names_the_place_of_that_call() {
+    let config = CommConfig {
+        overrides: vec![("errors".into(), "backtrace".into())],
+        ..CommConfig::default()
+    };
+    let comms = Communicator::init_all(2, &config).unwrap();
+    let stream = Stream::new().unwrap();
+    let mut found = [0_u32];
+    let call = Call {
+        collective: Collective::Recv,
+        send: std::ptr::null(),
+        recv: found.as_mut_ptr().cast(),
+        count: 1,
+        dtype: DataType::Uint32,
+        op: RedOp::SUM,
+        peer: 1,
+    };
+    // SAFETY: the buffer stays until the call has ended.
+    let (begun, line) = (unsafe { comms[0].enqueue(&call, Some(&stream)) }, line!());
+    begun.unwrap();
+    // Two come where one is wanted.
+    let _ = comms[1].send(&[7_u32, 8], 0);
+    let error = stream.synchronize().unwrap_err().to_string();
+    assert!(error.contains("ranks disagree"), "{error}");
+    assert!(
+        error.ends_with(&format!("faults/words.rs:{line})")),
+        "{error}"
+    );
 }
 
 /// Rank 1 is in the way by `leave`; what rank 0 hears then.

@@ -407,6 +407,7 @@ impl Inner {
             } else {
                 stream.follow(self, &mut op);
             }
+            self.keep_caller(&mut op);
             exec.queue.push_back(op);
         }
     }

@@ -296,6 +296,7 @@ fn run_calls(members: &[Member]) -> Result<()> {
             if blocking {
                 last = Some((Arc::clone(&op.completion), op.collective.name()));
             }
+            part.comm.inner.keep_caller(&mut op);
             part.exec.queue.push_back(op);
         }
         let inner = &part.comm.inner;

@@ -4,10 +4,12 @@ use super::completion::Completion;
 use super::op::{Op, Step};
 use super::wait::Waiter;
 use crate::base::caught::panicked;
+use crate::base::place::CallStack;
 use crate::base::{Error, Result, caught};
 use crate::comm::calling::waiting_call::WaitingCall;
 use crate::comm::owned::Exec;
 use crate::comm::state::Inner;
+use crate::config::Errors;
 use crate::exec::{CommDevice, Stop, Waiting};
 use crate::proxy::net::Links;
 use crate::proxy::progress::{Engine, NO_SLEEP, Pass, Rest, Work};
@@ -38,6 +40,13 @@ impl Inner {
         Ok(())
     }
 
+    /// Keeps who calls an op that goes into the queue, where errors are to name their place.
+    pub(in crate::comm) fn keep_caller(&self, op: &mut Op) {
+        if self.settings.errors() == Errors::Backtrace {
+            op.called_by = Some(Box::new(CallStack::here()));
+        }
+    }
+
     /// Drives something that is not in the queue until it is done.
     ///
     /// # Errors
@@ -51,7 +60,10 @@ impl Inner {
     ) -> Result<()> {
         // Spelled out: whoever follows a call comes by here, and opens no file for it.
         let driven = catch_unwind(AssertUnwindSafe(|| self.drive_on(exec, call, pass)));
-        driven.unwrap_or_else(|panic| Err(self.tells(panicked(panic)).during(call.name)))
+        // By its place too, before the communicator stops for this reason.
+        driven
+            .unwrap_or_else(|panic| Err(panicked(panic)))
+            .map_err(|error| self.tells(error).during(call.name))
     }
 
     #[inline]
@@ -73,8 +85,7 @@ impl Inner {
                 }
                 Ok(Step::Blocked(peer)) => waiter.pause(peer)?,
                 Err(stop) => {
-                    let error = self.because(exec, stop, call.number);
-                    return Err(self.tells(error).during(call.name));
+                    return Err(self.because(exec, stop, call.number));
                 }
             }
         }
@@ -201,7 +212,11 @@ impl Inner {
                 Err(stop) => {
                     let number = op.number;
                     let error = self.because(exec, stop, number);
-                    let error = self.tells(error).during(op.collective.name());
+                    // This thread may be in another call, whose place is not the op's.
+                    let mut error = self.named(error).during(op.collective.name());
+                    if let Some(stack) = &op.called_by {
+                        error = error.called_by(stack);
+                    }
                     exec.queue.push_front(op);
                     return Err(self.fail(exec, error));
                 }

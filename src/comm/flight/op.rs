@@ -4,6 +4,7 @@ use super::completion::Completion;
 use super::direct::Card;
 use super::pushed::Exposed;
 use crate::base::Result;
+use crate::base::place::CallStack;
 use crate::comm::calling::call::Checked;
 use crate::comm::calling::exact::Exact;
 use crate::comm::calling::notes::Pending;
@@ -39,6 +40,8 @@ pub(in crate::comm) struct Op {
     pub number: Option<u64>,
     /// What is told when it ends, where calls are traced.
     pub note: Option<Box<Pending>>,
+    /// Who has called it, where errors are to name their place: it may fail in another call.
+    pub called_by: Option<Box<CallStack>>,
 }
 
 /// What follows the launches of an op.
@@ -93,6 +96,7 @@ impl Op {
             collective,
             number: None,
             note: None,
+            called_by: None,
         }
     }
 

@@ -98,7 +98,8 @@ impl<'a> Waiter<'a> {
         }
         let (inner, call) = (self.inner, self.call);
         let long = self.long.get_or_insert_with(|| Long::begin(inner, call));
-        let result = long.wait(peer);
+        // The call that waits is this thread's, whatever its end stops.
+        let result = long.wait(peer).map_err(|error| inner.tells(error));
         long.has_failed |= result.is_err();
         result
     }
