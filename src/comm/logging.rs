@@ -12,6 +12,7 @@ use crate::base::starts::{self, Start};
 use crate::base::{Rank, quiet};
 use crate::config::{self, DebugLevel, Errors, Settings};
 use crate::topo::{self, RankPlace};
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt::{self, Write as _};
 use std::fs::{File, OpenOptions};
@@ -318,11 +319,21 @@ fn now() -> String {
     time
 }
 
-/// A sentence without the words that its line begins with already.
-fn bare(text: &str, rank: Option<Rank>) -> &str {
+/// A sentence without the words that its line begins with already. A second number in one line is
+/// that of the same rank in another communicator, and says so.
+fn bare(text: &str, rank: Option<Rank>) -> Cow<'_, str> {
     let text = text.strip_prefix("kolo: ").unwrap_or(text);
-    let own = rank.and_then(|rank| text.strip_prefix(&format!("rank {rank}: ")));
-    own.unwrap_or(text)
+    let Some(rank) = rank else {
+        return text.into();
+    };
+    let named = text
+        .strip_prefix("rank ")
+        .and_then(|rest| rest.split_once(": "));
+    match named.map(|(number, rest)| (number.parse::<u32>(), rest)) {
+        Some((Ok(number), rest)) if number == rank.0 => rest.into(),
+        Some((Ok(number), rest)) => format!("as rank {number} of its communicator: {rest}").into(),
+        _ => text.into(),
+    }
 }
 
 fn colour(level: Level) -> u8 {
@@ -342,7 +353,10 @@ mod tests {
     fn a_line_does_not_say_twice_who_writes_it() {
         let text = "kolo: rank 3: AllReduce: it is late";
         assert_eq!(bare(text, Some(Rank(3))), "AllReduce: it is late");
-        assert_eq!(bare(text, Some(Rank(2))), "rank 3: AllReduce: it is late");
+        let other = "as rank 3 of its communicator: AllReduce: it is late";
+        assert_eq!(bare(text, Some(Rank(2))), other);
+        let of_many = "rank 3 of 8: it waits";
+        assert_eq!(bare(of_many, Some(Rank(2))), of_many);
         assert_eq!(bare(text, None), "rank 3: AllReduce: it is late");
         assert_eq!(bare("NET socket", Some(Rank(0))), "NET socket");
     }

@@ -198,6 +198,20 @@ mod tests {
         }
     }
 
+    /// The sentence speaks of the other rank by its number, and of the one that says it as "this".
+    #[test]
+    fn a_rank_that_leaves_speaks_of_itself_as_this_one() {
+        let both = Communicator::init_all(2, &CommConfig::default()).unwrap();
+        both[0].broadcast(&mut [1_u32; 4], 0).unwrap();
+        let error = both[1].destroy().unwrap_err().to_string();
+        assert!(error.starts_with("kolo: rank 1: "), "{error}");
+        assert!(error.contains(": rank 0 on "), "{error}");
+        assert!(
+            error.contains(", but this rank has let go of the communicator"),
+            "{error}"
+        );
+    }
+
     /// A root's tokens may lie untaken for as long as another rank has no core.
     #[test]
     fn only_calls_that_others_have_not_made_and_messages_are_waited_for() {

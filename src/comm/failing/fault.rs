@@ -153,16 +153,21 @@ pub(in crate::comm) fn compare_counts(inner: &Inner, calls: u64) -> Result<()> {
             _ => continue,
         };
         let number = calls.min(theirs) + 1;
+        // Who reads the sentence has the rank that says it before it.
+        let who = |rank: u32| match rank == inner.rank {
+            true => "this rank".to_owned(),
+            false => format!("rank {rank} on {}", inner.place(rank)),
+        };
         let signature = inner.node.board(caller as usize).signature(number);
         let call = signature.map_or("a call".into(), |it| describe(Signature(it)));
         return Err(Error::remote(
             Rank(rank),
             format!(
-                "ranks disagree: rank {caller} on {} called {call} as collective {number} of \
-                 communicator {}, but rank {leaver} on {} {} without it",
-                inner.place(caller),
+                "ranks disagree: {} called {call} as collective {number} of communicator {}, but \
+                 {} {} without it",
+                who(caller),
                 inner.name,
-                inner.place(leaver),
+                who(leaver),
                 gone(inner.node.board(leaver as usize)).0,
             ),
             "make all ranks call the same operations before they let go of the communicator",
