@@ -57,6 +57,7 @@ pub mod unique_id;
 
 pub use launch::Launch;
 pub use local::ThreadsBootstrap;
+pub use secrets::check_file as check_secret_file;
 pub use settings::{Family, NetSettings};
 pub use table::{IdleHook, TableBootstrap};
 pub use tcp_ring::TcpRing;

@@ -264,6 +264,14 @@ fn say_once(error: &Error) {
     SAID.call_once(|| tracing::info!("{error}"));
 }
 
+/// Whether a file holds a secret by which ranks can prove who they are.
+///
+/// # Errors
+/// Why not: owner, mode, length, kind of file.
+pub fn check_file(path: &Path) -> Result<()> {
+    read(path).map(drop)
+}
+
 /// Reads a secret from a file that is this user's alone.
 fn read(path: &Path) -> Result<Secret> {
     let refused = |why: String| {

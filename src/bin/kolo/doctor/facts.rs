@@ -32,6 +32,8 @@ pub struct RankFacts {
     pub start: StartFacts,
     /// The file of measured times that it chooses by.
     pub tuner: Option<TunerFacts>,
+    /// Fault of the file of its secret, and the fix.
+    pub secret: Option<(String, String)>,
     /// The GPUs that it sees.
     pub gpus: GpuFacts,
 }
@@ -172,6 +174,8 @@ pub struct NodeFacts {
     pub builds: BTreeMap<String, String>,
     /// What dead jobs have left: paths, and bytes.
     pub leftovers: Vec<(String, u64)>,
+    /// Files that may be left of other users, and are not this one's to remove.
+    pub foreign: Vec<(String, u64)>,
 }
 
 /// An interface.

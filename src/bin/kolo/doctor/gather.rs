@@ -6,6 +6,7 @@ use super::{gather_left, linked};
 use crate::facts as system;
 use crate::launcher::{self, Family};
 use kolo::base::{Code, Error, folder, input_file};
+use kolo::bootstrap::check_secret_file;
 use kolo::bootstrap::mpi_library::{LIBRARY, VARIABLE};
 use kolo::bootstrap::reach::Listeners;
 use kolo::config::{self, Cma, CmaPtracer, Settings};
@@ -48,6 +49,7 @@ impl ThisRank {
                 .collect(),
             start: start(program, lasting),
             tuner: settings.tuner_file().and_then(|path| tuner(path, lasting)),
+            secret: settings.secret_file().and_then(secret),
             ..RankFacts::default()
         };
         ThisRank { settings, rank }
@@ -73,7 +75,8 @@ pub fn job_of_one(here: &ThisRank, lasting: bool) -> Gathered {
 pub fn node(here: &ThisRank, several: bool) -> (NodeFacts, Option<Listeners>) {
     let mut facts = of_network(&here.settings, false);
     of_machine(here, &mut facts);
-    facts.leftovers = gather_left::left();
+    let left = gather_left::left();
+    (facts.leftovers, facts.foreign) = (left.removable, left.foreign);
     if !several {
         facts.no_face = None;
         return (facts, None);
@@ -111,6 +114,12 @@ fn start(program: Option<&Path>, lasting: bool) -> StartFacts {
             found.map(|family| family.name().to_owned()).collect()
         }),
     }
+}
+
+/// Fault of the file of the secret, and the fix.
+fn secret(path: &Path) -> Option<(String, String)> {
+    let error = check_secret_file(path).err()?.into_parts();
+    Some((error.what, error.remedy.into_owned()))
 }
 
 fn tuner(path: &Path, lasting: bool) -> Option<TunerFacts> {

@@ -11,22 +11,99 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Files of dead jobs of this user, and to root the segments of any dead job: paths and bytes.
-pub fn left() -> Vec<(String, u64)> {
-    let mut files = segments(Path::new("/dev/shm"), user());
-    files.extend(kept::unfinished(&kept::places()));
-    if files.is_empty() {
-        return Vec::new();
-    }
-    let used = in_use();
-    files.retain(|(path, _)| path.file_name().is_none_or(|name| !used.contains(name)));
-    let told = files.into_iter();
-    told.map(|(path, bytes)| (path.display().to_string(), bytes))
-        .collect()
+/// Paths and bytes of what dead jobs have left.
+#[derive(Debug, Default, PartialEq)]
+pub struct Left {
+    /// Files of this user, and to root the segments of any dead job.
+    pub removable: Vec<(String, u64)>,
+    /// Segments of others that a root of a container sees and cannot remove; nor does it see who
+    /// has them open.
+    pub foreign: Vec<(String, u64)>,
 }
 
-/// Segments of MPIs in a folder where everybody may write.
-fn segments(place: &Path, uid: u32) -> Vec<(PathBuf, u64)> {
+/// Looks for them.
+pub fn left() -> Left {
+    let rights = Rights::of_process();
+    let mut files = segments(Path::new("/dev/shm"), rights.uid);
+    let own = kept::unfinished(&kept::places()).into_iter();
+    files.extend(own.map(|(path, bytes)| (path, bytes, rights.uid)));
+    if files.is_empty() {
+        return Left::default();
+    }
+    let used = in_use();
+    files.retain(|(path, ..)| path.file_name().is_none_or(|name| !used.contains(name)));
+    let (removable, foreign): (Vec<_>, Vec<_>) = files
+        .into_iter()
+        .partition(|(.., owner)| rights.may_remove(*owner));
+    let told = |files: Vec<(PathBuf, u64, u32)>| {
+        let files = files.into_iter();
+        files
+            .map(|(path, bytes, _)| (path.display().to_string(), bytes))
+            .collect()
+    };
+    Left {
+        removable: told(removable),
+        foreign: told(foreign),
+    }
+}
+
+/// Who this process is, where it comes to files of others.
+struct Rights {
+    uid: u32,
+    /// Whether it may remove files of other users from a folder of all.
+    is_fowner: bool,
+    /// `/proc/self/uid_map`: users of this container, of those outside, and how many.
+    map: String,
+}
+
+impl Rights {
+    fn of_process() -> Rights {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        Rights {
+            uid: user(),
+            is_fowner: is_fowner(&status),
+            map: fs::read_to_string("/proc/self/uid_map").unwrap_or_default(),
+        }
+    }
+
+    /// Whether it may remove a segment of this user.
+    fn may_remove(&self, owner: u32) -> bool {
+        owner == self.uid || self.uid == 0 && self.is_fowner && self.knows(owner)
+    }
+
+    /// Whether a user is one of this container, and not one outside of it, as whom all of those are
+    /// shown.
+    fn knows(&self, owner: u32) -> bool {
+        /// `kernel.overflowuid` as it is everywhere.
+        const OUTSIDE: u32 = 65_534;
+        let mut lines = self.map.lines().map(|line| {
+            let mut numbers = line.split_whitespace().map(|word| word.parse::<u32>());
+            let mut next = || numbers.next()?.ok();
+            Some((next()?, next()?, next()?))
+        });
+        // Without a map there is no container.
+        self.map.trim().is_empty()
+            || lines.any(|line| match line {
+                Some((0, 0, u32::MAX)) => true,
+                Some((first, _, count)) => {
+                    owner != OUTSIDE && (first..first.saturating_add(count)).contains(&owner)
+                }
+                None => false,
+            })
+    }
+}
+
+/// Whether `/proc/self/status` shows CAP_FOWNER in force.
+fn is_fowner(status: &str) -> bool {
+    const CAP_FOWNER: u64 = 3;
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let bits = line.map(|bits| u64::from_str_radix(bits.trim(), 16));
+    // What is not told is taken to be as it mostly is.
+    !matches!(bits, Some(Ok(bits)) if bits >> CAP_FOWNER & 1 == 0)
+}
+
+/// Segments of MPIs in a folder where everybody may write: path, bytes and owner.
+fn segments(place: &Path, uid: u32) -> Vec<(PathBuf, u64, u32)> {
     let Some(folder) = Folder::open(place).ok().filter(Folder::is_guarded) else {
         return Vec::new();
     };
@@ -34,7 +111,7 @@ fn segments(place: &Path, uid: u32) -> Vec<(PathBuf, u64)> {
     files.retain(|(name, seen)| leftovers::is_segment(name) && (uid == 0 || seen.uid() == uid));
     let files = files.into_iter();
     files
-        .map(|(name, seen)| (place.join(name), seen.len()))
+        .map(|(name, seen)| (place.join(name), seen.len(), seen.uid()))
         .collect()
 }
 
@@ -83,7 +160,7 @@ mod tests {
             found.sort();
             found
         };
-        let both = ["sm_segment.2", "vader_segment.1"].map(|name| (place.join(name), 4));
+        let both = ["sm_segment.2", "vader_segment.1"].map(|name| (place.join(name), 4, user()));
         fs::set_permissions(&place, fs::Permissions::from_mode(0o1777)).unwrap();
         assert_eq!(found(&place, user()), both);
         assert_eq!(found(&place, user() + 1), []);
@@ -94,6 +171,37 @@ mod tests {
         symlink(&results, &link).unwrap();
         assert_eq!(found(&link, user()), []);
         fs::remove_dir_all(&root).unwrap();
+    }
+
+    /// Root of a container sees segments of users outside of it, and removes none of them.
+    #[test]
+    fn what_somebody_may_remove_is_known() {
+        let rights = |uid, status: &str, map: &str| Rights {
+            uid,
+            is_fowner: is_fowner(status),
+            map: map.into(),
+        };
+        let (able, unable) = ("CapEff:\t00000000a80425fb\n", "CapPrm:\tff\nCapEff:\t0\n");
+        let (host, rootless) = ("0 0 4294967295\n", "0 1000 1\n1 100000 65536\n");
+        let removes = |rights: Rights| [0, 7, 1000, 65_534].map(|one| rights.may_remove(one));
+        assert_eq!(removes(rights(0, able, host)), [true; 4]);
+        assert_eq!(removes(rights(0, "", "")), [true; 4], "nothing is told");
+        assert_eq!(
+            removes(rights(0, unable, host)),
+            [true, false, false, false]
+        );
+        assert_eq!(
+            removes(rights(0, able, rootless)),
+            [true, true, true, false]
+        );
+        assert_eq!(
+            removes(rights(0, able, "0 1000 1\n")),
+            [true, false, false, false]
+        );
+        assert_eq!(
+            removes(rights(1000, able, host)),
+            [false, false, true, false]
+        );
     }
 
     /// Names of files are any bytes; one that is no text must not hide the others.

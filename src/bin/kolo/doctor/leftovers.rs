@@ -13,14 +13,32 @@ pub fn leftovers(job: &Gathered) -> Vec<Finding> {
     })
 }
 
-fn of_node(facts: &NodeFacts) -> Option<(String, String)> {
-    let named = facts.leftovers.iter().filter(|(path, _)| is_plain(path));
+/// Lines about files that are not this user's to remove: no fault that he can mend.
+pub fn notes(job: &Gathered) -> Vec<String> {
+    let found = on_nodes(job, "leftovers", |node| {
+        let told = plain(&node.facts.foreign).map(|(paths, bytes)| {
+            let what = format!(
+                "segments of users outside of this container, perhaps of dead jobs: {} ({})",
+                list(&paths),
+                crate::facts::amount(bytes)
+            );
+            (what, String::new())
+        });
+        told.into_iter().collect()
+    });
+    found.iter().map(Finding::short).collect()
+}
+
+/// The files whose names can be shown, and their bytes; none: there are none.
+fn plain(files: &[(String, u64)]) -> Option<(Vec<&str>, u64)> {
+    let named = files.iter().filter(|(path, _)| is_plain(path));
     let (paths, sizes): (Vec<&str>, Vec<u64>) =
         named.map(|(path, bytes)| (path.as_str(), *bytes)).unzip();
-    if paths.is_empty() {
-        return None;
-    }
-    let bytes = sizes.iter().sum();
+    (!paths.is_empty()).then(|| (paths, sizes.iter().sum()))
+}
+
+fn of_node(facts: &NodeFacts) -> Option<(String, String)> {
+    let (paths, bytes) = plain(&facts.leftovers)?;
     let quoted: Vec<String> = paths.iter().map(|path| quoted(path)).collect();
     Some((
         format!(
@@ -90,6 +108,21 @@ mod tests {
         assert!(found.starts_with("leftovers: node2: dead jobs have left /dev/shm/vader_segment"));
         assert!(found.contains("(2 MiB)"), "{found}");
         assert!(found.contains("rm /dev/shm/vader_segment.node2.0 /tmp/kolo-0/machine.77"));
+    }
+
+    #[test]
+    fn what_somebody_cannot_remove_is_a_note() {
+        let mut job = healthy(2, 1);
+        assert_eq!(notes(&job), [""; 0]);
+        job.nodes[1].facts.foreign = vec![("/dev/shm/sm_segment.node2.7".into(), 1 << 20)];
+        assert_eq!(leftovers(&job), []);
+        let found = notes(&job);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].starts_with("leftovers: node2: segments of users outside"));
+        assert!(
+            found[0].ends_with("/dev/shm/sm_segment.node2.7 (1 MiB)"),
+            "{found:?}"
+        );
     }
 
     /// Any user may make a file of such a name, and root may paste the line.

@@ -99,11 +99,13 @@ fn too_few(
 
 /// The size of /dev/shm.
 pub fn shm(job: &Gathered) -> Vec<Finding> {
-    let mount = "mount -o remount,size=50% /dev/shm (in a container: --shm-size=1g)";
+    let mount = "as root `mount -o remount,size=50% /dev/shm`, and `size=50%` for it in \
+                 /etc/fstab, so that it lasts; start a container with --shm-size=1g";
     on_nodes(job, "/dev/shm", |node| match node.facts.shm {
         None => vec![(
             "there is none, and MPI beside kolo needs it".into(),
-            "mount -t tmpfs -o mode=1777 tmpfs /dev/shm".into(),
+            "as root `mount -t tmpfs -o mode=1777 tmpfs /dev/shm`, and the same in /etc/fstab"
+                .into(),
         )],
         Some((size, _)) if size < LEAST_SHM => vec![(
             format!(
@@ -122,8 +124,8 @@ pub fn shm_free(job: &Gathered) -> Vec<Finding> {
     on_nodes(job, "/dev/shm", |node| match node.facts.shm {
         Some((size, free)) if size >= LEAST_SHM && free < LEAST_FREE_SHM => vec![(
             format!("only {} of {} are free", amount(free), amount(size)),
-            "remove what jobs have left there (`kolo doctor` lists it, \
-             share/kolo/slurm/epilog.sh removes it)"
+            "remove what dead jobs have left there, and as root what those of others have \
+             (`leftovers` names it; share/kolo/slurm/epilog.sh UID removes what is of one user)"
                 .into(),
         )],
         _ => Vec::new(),

@@ -89,7 +89,7 @@ const OF_NODE: [Check; 8] = [
 ];
 
 /// The others, in the order in which one mends things.
-const OF_JOB: [Check; 19] = [
+const OF_JOB: [Check; 20] = [
     limits::shm_free,
     network::mtu,
     network::speed,
@@ -103,6 +103,7 @@ const OF_JOB: [Check; 19] = [
     software::hcas,
     software::builds,
     software::shape,
+    software::secret,
     gpus::driver,
     gpus::visible,
     gpus::kernels,
@@ -186,7 +187,7 @@ fn nothing(unknown: &[String]) -> &'static str {
 
 /// Lines of no fault.
 fn notes(job: &Gathered) -> Vec<String> {
-    [mpi::notes(job), gpus::notes(job)].concat()
+    [mpi::notes(job), gpus::notes(job), leftovers::notes(job)].concat()
 }
 
 /// The ranks have not met: one process of each node says why, and what is so on its node.

@@ -46,6 +46,15 @@ pub fn settings(job: &Gathered) -> Vec<Finding> {
     })
 }
 
+/// A file of a secret by which ranks cannot prove who they are.
+pub fn secret(job: &Gathered) -> Vec<Finding> {
+    on_nodes(job, "secret file", |node| {
+        job.ranks_of(node)
+            .filter_map(|rank| rank.secret.clone())
+            .collect()
+    })
+}
+
 /// Options that all ranks must agree on, and do not.
 pub fn shape(job: &Gathered) -> Vec<Finding> {
     let mut keys: Vec<&String> = job
@@ -168,6 +177,17 @@ mod tests {
             found,
             "settings: node1, node2: unknown variable KOLO_ALGOO; fix: set KOLO_ALGO"
         );
+    }
+
+    #[test]
+    fn a_secret_that_cannot_be_used_is_told_with_its_fix() {
+        let mut job = healthy(2, 2);
+        assert_eq!(secret(&job), []);
+        let fault = ("its mode is 0644".to_string(), "`chmod 600 /x`".to_string());
+        job.ranks[2].secret = Some(fault.clone());
+        job.ranks[3].secret = Some(fault);
+        let wanted = "secret file: node2: its mode is 0644; fix: `chmod 600 /x`";
+        assert_eq!(lines(&secret(&job)), wanted);
     }
 
     #[test]
