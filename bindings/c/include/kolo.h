@@ -969,6 +969,7 @@ koloResult_t koloSend(const void *sendbuff,
 
 /**
  * Receives what rank `peer` sends by koloSend; from KOLO_NO_RANK (and MPI_PROC_NULL) nothing.
+ * Count and datatype are those of the send: unlike in MPI a shorter message is an error.
  */
 KOLO_MUST_CHECK
 koloResult_t koloRecv(void *recvbuff,

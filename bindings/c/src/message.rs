@@ -62,6 +62,7 @@ koloSend, koloISend(sendbuff: *const c_void, count: usize, datatype: DataTypeArg
     = enqueue(Raw::of(Collective::Send, sendbuff, null_mut(), count, datatype).peer(peer));
 
 /// Receives what rank `peer` sends by koloSend; from KOLO_NO_RANK (and MPI_PROC_NULL) nothing.
+/// Count and datatype are those of the send: unlike in MPI a shorter message is an error.
 koloRecv, koloIRecv(recvbuff: *mut c_void, count: usize, datatype: DataTypeArg, peer: c_int;
     comm: koloComm_t)
     = enqueue(Raw::of(Collective::Recv, null(), recvbuff, count, datatype).peer(peer));

@@ -31,8 +31,8 @@ pub(super) fn reason(
         };
         return (
             why,
-            "let the receiver ask for as many elements of that type as are sent: kolo receives \
-             no fewer than it was asked for, as MPI would",
+            "let the receiver ask for as many elements of that type as are sent: unlike MPI, kolo \
+             takes no message that is shorter than the receiver has asked for",
         );
     }
     (

@@ -179,7 +179,7 @@ pub const CALLS: &[Call] = {
             "Sends buf to rank `peer`, to nobody if that is KOLO_NO_RANK; calls between two ranks \
              match in order. Exchanges need a group, or kolo_sendrecv."),
         call(C::Recv, "recv", Message { reads: false },
-            "Receives what rank `peer` sends; buf stays if that is KOLO_NO_RANK."),
+            "Receives as many elements as rank `peer` sends; buf stays if that is KOLO_NO_RANK."),
         call(C::Send, "sendrecv", Exchange,
             "kolo_send to rank `dest` and kolo_recv from rank `source` at once, so that neither \
              waits for the other. Both arrays have one type; their sizes may differ. KOLO_NO_RANK \
