@@ -149,3 +149,31 @@ fn the_table_of_the_settings_is_read_or_refused() {
     let folder = table::faster(&std::env::temp_dir().display().to_string(), &JOB);
     assert!(folder.unwrap_err().contains("no file"));
 }
+
+#[test]
+fn time_is_saved_where_it_was_measured() {
+    let path = std::env::temp_dir().join(format!("kolo-saved-{}", std::process::id()));
+    let name = path.display().to_string();
+    let lines = "bcast stays=none us=8:1.0/3.0,16:2.0/1.5,1024:5.0/9.0
+        gatherv stays=none us=8:1.0/9.0,16:1.0/9.0\nbarrier stays=none us=0:1.0/1.25";
+    let head = "format 1\n[Open MPI 4.1, 4 ranks, 2 cpus]\n";
+    std::fs::write(&path, format!("{head}{lines}")).unwrap();
+    let place = Left::place(4);
+    // Calls of 2 ranks, and of sizes in between, were not measured.
+    let ran = |collective: Collective, at: usize, bit: u32| match (collective, bit) {
+        _ if at != place => 1000,
+        (Collective::Bcast, 3) => 10,
+        (Collective::Bcast, 4) => 4,
+        (Collective::Bcast, 5) => 1000,
+        (Collective::Barrier, mpi_table::UNKNOWN) => 8,
+        (Collective::Gatherv, mpi_table::UNKNOWN) => 1000,
+        _ => 0,
+    };
+    let saved = table::saved(&name, &JOB, ran).unwrap();
+    let none = table::saved(&name, &MpiJob { cpus: 3, ..JOB }, ran);
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(saved.calls, 10 + 4 + 8);
+    assert!((saved.seconds - (10.0 * 2.0 - 4.0 * 0.5 + 8.0 * 0.25) * 1e-6).abs() < 1e-12);
+    assert_eq!(none, None, "it was measured on other nodes");
+    assert_eq!(table::saved("built-in", &JOB, ran), None);
+}

@@ -79,6 +79,14 @@ plant 'bcast stays=1K-2K
 gatherv stays=all'
 run planted KOLO_PMPI_TABLE=planted
 follows planted 20 15 0
+! grep -q ' saved on ' planted.err || fail "nothing was measured: $(cat planted.err)"
+# Its times say what was saved: each of 10 calls of 16 bytes a second.
+plant 'bcast stays=1K-2K us=16:1000000.0/2000000.0
+gatherv stays=all us=8:1.0/9.0'
+run saved KOLO_PMPI_TABLE=planted
+follows saved 20 15 0
+[ "$(grep -c '; 10.000 s saved on 10 of them, by the times of pmpi_table' saved.err)" = 2 ] ||
+    fail "saved: $(cat saved.err)"
 run none KOLO_PMPI_TABLE=none
 follows none 35 0 0
 # The user's list wins: broadcasts are kolo's, all others are not.

@@ -25,7 +25,7 @@ pub fn take(state: &mut State, collective: Collective, size: Size) -> Option<()>
             return None;
         }
     }
-    report::taken(collective, size);
+    report::taken(collective, state.known.nranks, size);
     Some(())
 }
 

@@ -26,6 +26,8 @@ static NATIVE: AtomicPtr<Function> = AtomicPtr::new(std::ptr::null_mut());
 static RANK: AtomicI32 = AtomicI32::new(0);
 /// MPI_Finalize has begun.
 static ENDING: AtomicBool = AtomicBool::new(false);
+/// Of the world.
+static NRANKS: AtomicI32 = AtomicI32::new(0);
 static OFF: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
 /// MPI's function at a place of the front's list, which kolo took: so MPI has it.
@@ -75,6 +77,7 @@ pub unsafe extern "C" fn kolo_pmpi_begin(table: *mut Table) -> c_int {
         // SAFETY: the function stays, as this library does.
         unsafe { libc::atexit(at_exit) };
         RANK.store(rank, Ordering::Relaxed);
+        NRANKS.store(nranks, Ordering::Relaxed);
         for (place, &function) in functions.iter().enumerate() {
             // SAFETY: both have as many places.
             unsafe {
@@ -138,7 +141,8 @@ fn tell() {
     }
     let rank = RANK.load(Ordering::Relaxed);
     if settings::text("report").is_ok_and(|value| value == "true") {
-        report::tell(rank);
+        let saved = settings::saved(NRANKS.load(Ordering::Relaxed));
+        report::tell(rank, saved.as_ref());
     }
     verify::tell(rank);
 }

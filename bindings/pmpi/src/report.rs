@@ -1,11 +1,16 @@
 //! Counts of calls: how many kolo took, and why MPI ran the others.
 
-use crate::decide::{Collective, Reason, Size};
+use crate::decide::{Collective, Left, RANKS, Reason, Size};
 use crate::say;
+use crate::table::Saved;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// By collective.
-static TAKEN: [AtomicU64; Collective::COUNT] = [const { AtomicU64::new(0) }; Collective::COUNT];
+/// By size.
+type Counts = [AtomicU64; u64::BITS as usize];
+/// By collective, place of the number of ranks, and size.
+static TAKEN: [[Counts; RANKS]; Collective::COUNT] =
+    [const { [const { [const { AtomicU64::new(0) }; u64::BITS as usize] }; RANKS] };
+        Collective::COUNT];
 static BYTES: AtomicU64 = AtomicU64::new(0);
 static PASSED: [[AtomicU64; Reason::COUNT]; Collective::COUNT] =
     [const { [const { AtomicU64::new(0) }; Reason::COUNT] }; Collective::COUNT];
@@ -22,14 +27,20 @@ fn one(counter: &AtomicU64) {
 }
 
 #[inline]
-pub fn taken(collective: Collective, size: Size) {
-    one(&TAKEN[collective as usize]);
+pub fn taken(collective: Collective, nranks: u32, size: Size) {
+    let of_ranks = &TAKEN[collective as usize][Left::place(nranks)];
+    one(&of_ranks[Left::bit(size) as usize]);
     let bytes = match size {
         Size::Unknown => return,
         Size::Bytes(bytes) => bytes,
         Size::Elements(elements) => elements.count * elements.bytes as u64,
     };
     BYTES.store(BYTES.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
+}
+
+/// Calls that kolo ran, of a place of [`Left`] and one of its bits.
+pub fn ran(collective: Collective, place: usize, bit: u32) -> u64 {
+    TAKEN[collective as usize][place][bit as usize].load(Ordering::Relaxed)
 }
 
 #[inline]
@@ -72,14 +83,14 @@ const REASONS: [&str; Reason::COUNT] = [
     "of communicators on several nodes",
 ];
 
-/// The lines of a rank, where the settings ask for them.
-pub fn tell(rank: i32) {
+/// The lines of a rank, where the settings ask for them. `saved`: by the times of a table.
+pub fn tell(rank: i32, saved: Option<&Saved>) {
     let sum = |counters: &mut dyn Iterator<Item = &AtomicU64>| -> u64 {
         counters
             .map(|counter| counter.load(Ordering::Relaxed))
             .sum()
     };
-    let taken = sum(&mut TAKEN.iter());
+    let taken = sum(&mut TAKEN.iter().flatten().flatten());
     let passed = sum(&mut PASSED.iter().flatten());
     let left = sum(&mut std::iter::once(&LEFT));
     let mut line = format!(
@@ -89,6 +100,12 @@ pub fn tell(rank: i32) {
         BYTES.load(Ordering::Relaxed),
         ATTACHED.load(Ordering::Relaxed)
     );
+    if let Some(saved) = saved {
+        line.push_str(&format!(
+            "; {:.3} s saved on {} of them, by the times of pmpi_table",
+            saved.seconds, saved.calls
+        ));
+    }
     for (communicators, words) in [
         (&SPANNING, "on several nodes"),
         (&NOT_ATTACHED, "that could not be attached"),

@@ -3,8 +3,9 @@
 use crate::decide::{Across, Attach, Left};
 use crate::lists::{self, Listed};
 use crate::mpi_table::{self, MpiJob};
+use crate::report;
 use crate::sys::{koloGetLastError, koloGetSetting};
-use crate::table;
+use crate::table::{self, Saved};
 use mpi::ffi;
 use std::ffi::{CStr, CString, c_int};
 
@@ -72,16 +73,28 @@ fn library() -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// The calls of this job that `pmpi_table` leaves to MPI.
-fn faster(nranks: c_int) -> Result<Left, String> {
+/// Asks about a job of so many ranks under this MPI, on this machine.
+fn of_job<T>(nranks: c_int, ask: impl FnOnce(&MpiJob) -> T) -> T {
     // SAFETY: a number of the system.
     let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
-    let job = MpiJob {
+    ask(&MpiJob {
         mpi: &mpi_table::name_of(&library()),
         ranks: nranks.max(0) as u32,
         cpus: cpus.max(1) as u32,
-    };
-    table::faster(&text("pmpi_table")?, &job).map_err(|why| format!("KOLO_PMPI_TABLE: {why}"))
+    })
+}
+
+/// The calls of this job that `pmpi_table` leaves to MPI.
+fn faster(nranks: c_int) -> Result<Left, String> {
+    let setting = text("pmpi_table")?;
+    of_job(nranks, |job| table::faster(&setting, job))
+        .map_err(|why| format!("KOLO_PMPI_TABLE: {why}"))
+}
+
+/// The time that kolo saved, as far as `pmpi_table` knows.
+pub fn saved(nranks: c_int) -> Option<Saved> {
+    let setting = text("pmpi_table").ok()?;
+    of_job(nranks, |job| table::saved(&setting, job, report::ran))
 }
 
 impl Settings {

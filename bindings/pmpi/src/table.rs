@@ -5,8 +5,8 @@
 //! built in. World rank 0 reads it, and all agree on the bits. This file knows no MPI, so that a
 //! test can draw tables (tests/dropin.rs).
 
-use crate::decide::{Collective, Left, RANKS};
-use crate::mpi_table::{MOST_BYTES, MpiJob, StayTable};
+use crate::decide::{Collective, Left, RANKS, Size};
+use crate::mpi_table::{MOST_BYTES, MpiJob, StayTable, UNKNOWN};
 
 /// The value of `pmpi_table` that names the one below.
 const USUAL: &str = "built-in";
@@ -50,6 +50,47 @@ pub fn of_tables(tables: &[&StayTable], job: &MpiJob) -> Left {
         }
     }
     faster
+}
+
+/// Time that kolo saved, as far as a table knows how long its calls take on MPI.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Saved {
+    pub seconds: f64,
+    /// So many of the calls that kolo ran.
+    pub calls: u64,
+}
+
+/// Time that kolo saved by the times of the file that `setting` names, where `ran` counts the calls
+/// of a collective, a place of [`Left`] and a bit. None: this arrangement was not measured.
+pub fn saved(
+    setting: &str,
+    job: &MpiJob,
+    ran: impl Fn(Collective, usize, u32) -> u64,
+) -> Option<Saved> {
+    if [NONE, USUAL].contains(&setting) {
+        return None;
+    }
+    let measured = StayTable::parse(&read(setting).ok()?).ok()?;
+    let mut saved = Saved::default();
+    for place in 0..RANKS {
+        let fits = |nranks| Left::place(nranks) == place;
+        for collective in Collective::ALL {
+            let row = measured.row(job, collective as usize, fits);
+            let bit = |bytes| match collective.is_of_unknown_size() {
+                true => UNKNOWN,
+                false => Left::bit(Size::Bytes(bytes)),
+            };
+            // Of calls of unknown size only barriers, which have no bytes, take a known time.
+            let is_known = |bytes| !collective.is_of_unknown_size() || bytes == 0;
+            let times = row.into_iter().flat_map(|row| &row.times);
+            for one in times.filter(|one| is_known(one.bytes)) {
+                let calls = ran(collective, place, bit(one.bytes));
+                saved.calls += calls;
+                saved.seconds += calls as f64 * (one.mpi_us - one.kolo_us) * 1e-6;
+            }
+        }
+    }
+    (saved.calls > 0).then_some(saved)
 }
 
 /// The text of a regular file, which is not too long.
