@@ -8,8 +8,6 @@
 mod decide;
 #[path = "../bindings/pmpi/src/footprint.rs"]
 mod footprint;
-#[path = "../bindings/pmpi/src/lists.rs"]
-mod lists;
 #[path = "../bindings/pmpi/src/places.rs"]
 mod places;
 #[path = "dropin/places.rs"]
@@ -19,14 +17,14 @@ mod table;
 #[path = "dropin/tables.rs"]
 mod tables;
 
+use kolo::config::mpi_calls;
 use kolo::tune::mpi_table;
-
-use lists::Listed;
 
 use decide::{
     Across, Agreement, Attach, Class, Collective, Decision, Elements, Known, Left, Reason, Size,
     Stage,
 };
+use kolo::config::mpi_calls::{ListedCalls, WrongCall};
 
 const CALLS: usize = 200_000;
 
@@ -398,7 +396,7 @@ fn a_list_leaves_what_it_says() {
             .collect();
         let texts: Vec<String> = words.iter().map(|word| word.text(&mut random)).collect();
         let text = texts.join([",", ", ", " "][random.usize(..3)]);
-        let listed = lists::read(&text).unwrap();
+        let listed = mpi_calls::read(&text).unwrap();
         for _ in 0..50 {
             let collective = Collective::ALL[random.usize(..Collective::COUNT)];
             let known = !collective.is_of_unknown_size();
@@ -420,21 +418,28 @@ fn a_list_leaves_what_it_says() {
             assert_eq!(named, taken, "seed {seed}: {text}: {collective:?}");
         }
     }
-    assert_eq!(lists::read("all"), Ok(Listed::default()));
-    assert_eq!(lists::read(""), Ok(Listed::default()));
-    for (wrong, words) in [
-        ("allredce", "'allredce' is no collective"),
-        ("all,bcast", "'all' is no collective"),
-        ("^", "'' is no collective"),
-        ("barrier:8-", "not all ranks know the size of barrier"),
-        ("bcast:8", "LOW-HIGH"),
-        ("bcast:9-", "powers of 2"),
-        ("bcast:64-8", "LOW-HIGH"),
-        ("bcast:-0", "powers of 2"),
-        ("bcast:8-99999999999999999999", "powers of 2"),
+    for all in ["all", "ALL", ""] {
+        assert_eq!(mpi_calls::read(all), Ok(ListedCalls::default()), "{all:?}");
+    }
+    let range = |word: &str| WrongCall::Range(word.into());
+    let name = |word: &str| WrongCall::Name(word.into());
+    for (text, wrong) in [
+        ("allredce", name("allredce")),
+        ("bcast,all", WrongCall::All),
+        ("^all", WrongCall::All),
+        ("^", name("")),
+        ("barrier:8-", WrongCall::Sizeless("barrier:8-".into())),
+        ("bcast:8", range("bcast:8")),
+        ("bcast,^reduce:9-", range("^reduce:9-")),
+        ("bcast:64-8", range("bcast:64-8")),
+        ("bcast:-0", range("bcast:-0")),
+        (
+            "bcast:8-99999999999999999999",
+            range("bcast:8-99999999999999999999"),
+        ),
+        ("bcast:-17179869185G", range("bcast:-17179869185G")),
     ] {
-        let error = lists::read(wrong).unwrap_err();
-        assert!(error.contains(words), "{wrong}: {error}");
+        assert_eq!(mpi_calls::read(text), Err(wrong), "{text}");
     }
 }
 

@@ -4,6 +4,7 @@
 //! means the same in a file, in the environment and in a call.
 
 use super::lists::ChoiceList;
+use super::mpi_calls::{self, bytes};
 use super::value::{FaultFlip, HostPort, PrefixList, Value, size_text};
 use super::word::Word;
 use std::time::Duration;
@@ -42,6 +43,8 @@ pub enum Kind {
     Words(&'static [Word]),
     /// Lists of words, for all collectives or for one.
     Lists(&'static [Word]),
+    /// A list of MPI's collectives, each with sizes where some are meant.
+    MpiCalls,
     /// The name of a file; empty means none.
     Path,
     /// Any words; empty means none.
@@ -67,7 +70,7 @@ impl Kind {
                 }
                 Err(_) => zero_word(text, zero),
             },
-            Kind::Bytes { least, most, zero } => match parse_size(text) {
+            Kind::Bytes { least, most, zero } => match bytes(text) {
                 Some(bytes) => {
                     Self::ranged(bytes, least, most, zero).map(|v| v.unwrap_or(Value::Bytes(bytes)))
                 }
@@ -93,6 +96,9 @@ impl Kind {
             Kind::Lists(words) => ChoiceList::parse(text, words).ok().map(Value::Lists),
             _ if self.may_be_empty() && text.is_empty() => Some(Value::Unset),
             Kind::Text => (!text.contains('\0')).then(|| Value::Text(text.to_string())),
+            Kind::MpiCalls => mpi_calls::read(text)
+                .is_ok()
+                .then(|| Value::Text(text.to_string())),
             Kind::Path => (!text.contains('\0')).then(|| Value::Path(text.to_string())),
             Kind::Prefixes => PrefixList::parse(text).map(Value::Prefixes),
             Kind::Ports => PrefixList::parse_ports(text).map(Value::Prefixes),
@@ -116,8 +122,11 @@ impl Kind {
 
     /// Whether no text at all means that nothing is set.
     fn may_be_empty(&self) -> bool {
-        use Kind::{Address, Fault, Path, Ports, Prefixes, Text};
-        matches!(self, Path | Text | Prefixes | Ports | Address | Fault)
+        use Kind::{Address, Fault, MpiCalls, Path, Ports, Prefixes, Text};
+        matches!(
+            self,
+            Path | Text | MpiCalls | Prefixes | Ports | Address | Fault
+        )
     }
 
     /// Whether a TOML file must quote the value: these kinds take no numbers and no booleans.
@@ -126,6 +135,7 @@ impl Kind {
             self,
             Kind::Path
                 | Kind::Text
+                | Kind::MpiCalls
                 | Kind::Prefixes
                 | Kind::Ports
                 | Kind::Address
@@ -172,6 +182,10 @@ impl Kind {
             }
             Kind::Path => "the name of a file".to_string(),
             Kind::Text => "a word".to_string(),
+            Kind::MpiCalls => "`all`, or a list of MPI's collectives separated by commas, each \
+                               with `^` before it to leave it to MPI, and with `:` and a range \
+                               of bytes, as in `bcast:-64K`, where not all sizes are meant"
+                .to_string(),
             Kind::Prefixes => "a list of beginnings of interface names separated by commas, with \
                                `^` before the list to exclude them and `=` to compare whole names"
                 .to_string(),
@@ -201,23 +215,6 @@ impl Kind {
 fn zero_word(text: &str, zero: Option<&'static str>) -> Option<Value> {
     zero.filter(|word| word.eq_ignore_ascii_case(text))
         .map(Value::Zero)
-}
-
-/// `64K`, `1MiB`, `4096`: an integer with an optional suffix; powers of 1024.
-fn parse_size(text: &str) -> Option<u64> {
-    let digits = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let (number, suffix) = text.split_at(digits);
-    let shift = match suffix.trim_start().to_ascii_lowercase().as_str() {
-        "" | "b" => 0,
-        "k" | "kb" | "kib" => 10,
-        "m" | "mb" | "mib" => 20,
-        "g" | "gb" | "gib" => 30,
-        "t" | "tb" | "tib" => 40,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 /// `60`, `0.5`, `1.5s`: at least a millisecond, or exactly 0.
@@ -346,6 +343,7 @@ mod tests {
         for kind in [
             Kind::Path,
             Kind::Text,
+            Kind::MpiCalls,
             Kind::Prefixes,
             Kind::Address,
             Kind::Fault,

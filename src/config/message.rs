@@ -2,6 +2,7 @@
 
 use super::kind::Kind;
 use super::lists::{BadWord, ChoiceList};
+use super::mpi_calls::{self, MpiCollective, WrongCall};
 use super::option::Opt;
 use super::options::OPTIONS;
 use super::source::{Layer, Origin, Source, Spot};
@@ -123,12 +124,15 @@ pub(super) fn bad_value(place: &Spot, option: &Opt, value: &str) -> Error {
     let mut what = format!("{place}: the option `{key}` has the value `{}`", cut(value));
     let candidates = option.kind.candidates();
     let fault = match option.kind {
-        Kind::Lists(words) => ChoiceList::parse(value, words).err(),
+        Kind::Lists(words) => ChoiceList::parse(value, words)
+            .err()
+            .map(|it| bad_word(&it)),
+        Kind::MpiCalls => mpi_calls::read(value).err().map(|it| bad_call(&it)),
         _ => None,
     };
     // The list of what there is may be long: what is wrong stands before it.
     match fault {
-        Some(fault) => what += &format!(", and {}; expected was {expected}", bad_word(&fault)),
+        Some(fault) => what += &format!(", and {fault}; expected was {expected}"),
         None => what += &format!(", but expected was {expected}"),
     }
     if let Some(nearest) = close(value, &candidates) {
@@ -157,6 +161,25 @@ fn bad_word(fault: &BadWord) -> String {
             .replace(['_', '-'], "");
         let names = fault.valid.iter().map(|name| name.to_string());
         if let Some(nearest) = nearest(&wanted, names) {
+            text += &format!(", the nearest one is `{nearest}`");
+        }
+    }
+    text
+}
+
+/// Which word of a list of MPI's collectives is wrong, and what it may have meant.
+fn bad_call(fault: &WrongCall) -> String {
+    let shown = match fault {
+        WrongCall::Name(word) => WrongCall::Name(cut(word)),
+        WrongCall::Sizeless(word) => WrongCall::Sizeless(cut(word)),
+        WrongCall::Range(word) => WrongCall::Range(cut(word)),
+        WrongCall::All => WrongCall::All,
+    };
+    let mut text = shown.to_string();
+    if let WrongCall::Name(name) = fault {
+        let names = MpiCollective::ALL.iter();
+        let names = names.map(|one| one.name().to_ascii_lowercase());
+        if let Some(nearest) = nearest(&name.to_ascii_lowercase(), names) {
             text += &format!(", the nearest one is `{nearest}`");
         }
     }
@@ -286,6 +309,30 @@ mod tests {
             wrong.unwrap() < text.find("expected was").unwrap(),
             "{text}"
         );
+    }
+
+    #[test]
+    fn the_wrong_word_of_a_list_of_mpi_calls_is_named() {
+        let calls = super::super::options::find("pmpi_collectives").unwrap();
+        for (value, words) in [
+            (
+                "bcast, alreduce",
+                "and `alreduce` is not a collective of MPI, the nearest one is `allreduce`;",
+            ),
+            (
+                "^bcast:9-",
+                "and `^bcast:9-` is not followed by a range LOW-HIGH",
+            ),
+            ("all,bcast", "and `all` is not to be listed with others"),
+            ("barrier:8-", "and `barrier:8-` has a range, though"),
+        ] {
+            assert_eq!(calls.kind.parse(value), None, "{value}");
+            let text = bad_value(&file(), calls, value).into_what();
+            let named = text.contains(&format!("the value `{value}`, {words}"));
+            assert!(named, "{value}: {text}");
+        }
+        let long = bad_value(&file(), calls, &format!("bcast:{}", "9\n".repeat(500)));
+        assert!(long.what.len() < 800 && !long.what.contains('\n'), "{long}");
     }
 
     #[test]

@@ -36,7 +36,7 @@ macro_rules! with_pmpi_options {
             /// such as `allreduce`, `bcast:-64K` (less than 64 KiB), `^alltoall:1M-` (all but
             /// those of 1 MiB and more).
             pmpi_collectives -> Option<&str> {
-                kind: Kind::Text,
+                kind: Kind::MpiCalls,
                 default: "all",
                 note: "Bounds are powers of 2. A size is that of one rank's block for gather, \
                        scatter, allgather and alltoall, of all blocks together for allgatherv, of \

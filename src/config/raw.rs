@@ -33,7 +33,10 @@ pub(super) fn parse(option: &Opt, raw: &Raw) -> Option<Value> {
         Raw::Bool(..) | Raw::Num(..) if !option.kind.is_text() => show(raw),
         // A list may be written as one: socket_ifname = ["eth", "ib"].
         Raw::Array(_, entries)
-            if matches!(option.kind, Kind::Prefixes | Kind::Ports | Kind::Lists(_)) =>
+            if matches!(
+                option.kind,
+                Kind::Prefixes | Kind::Ports | Kind::Lists(_) | Kind::MpiCalls
+            ) =>
         {
             let names: Option<Vec<_>> = entries.iter().map(Raw::as_str).collect();
             names?.join(",")

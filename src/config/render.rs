@@ -258,7 +258,7 @@ fn placeholder(option: &Opt) -> String {
         Kind::Seconds { .. } => "SECONDS".to_string(),
         Kind::Path => "FILE".to_string(),
         Kind::Text => "WORD".to_string(),
-        Kind::Prefixes | Kind::Ports => "LIST".to_string(),
+        Kind::Prefixes | Kind::Ports | Kind::MpiCalls => "LIST".to_string(),
         Kind::Address => "HOST:PORT".to_string(),
         Kind::Fault => "CALL:RANK:SLOT".to_string(),
     }

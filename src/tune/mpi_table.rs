@@ -20,18 +20,15 @@
 //! `stays` has ranges of bytes between powers of two, as `pmpi_collectives` does; `us` the times
 //! that were measured, bytes:kolo/MPI in microseconds, which say how far apart the two are.
 //!
-//! The drop-in has this file as a part of its own, so it uses nothing but the standard library.
+//! The drop-in has this file as a part of its own, so it uses nothing of kolo but another such
+//! file, `config/mpi_calls.rs`.
 
+pub use crate::config::mpi_calls::{SIZES, UNKNOWN};
+use crate::config::mpi_calls::sizes_of;
 use std::fmt::Write;
 
 /// Files are no larger than this.
 pub const MOST_BYTES: usize = 1 << 20;
-/// The bit of calls whose size not all ranks know.
-pub const UNKNOWN: u32 = 63;
-/// How many other bits there are: bit b is for calls of 2^b bytes and more and less than twice
-/// that, bit 0 for those of no byte too.
-pub const SIZES: u32 = 63;
-
 /// The format that this version writes and reads.
 const FORMAT: &str = "format 1";
 /// Processes of a job, at most.
@@ -416,32 +413,6 @@ fn size_word(bit: u32) -> String {
     let found = unit.into_iter().find(|&(shift, _)| bit >= shift);
     let (shift, name) = found.unwrap_or((0, ""));
     format!("{}{name}", 1u64 << (bit - shift))
-}
-
-/// Bits of a range of bytes LOW-HIGH, of which either end may be missing; the one of an unknown
-/// size is none of them.
-pub fn sizes_of(range: &str) -> Option<u64> {
-    let (low, high) = range.split_once('-')?;
-    let end = |text: &str, otherwise: u32| match text {
-        "" => Some(otherwise),
-        text => bytes(text)
-            .filter(|bytes| bytes.is_power_of_two())
-            .map(u64::trailing_zeros)
-            .filter(|&bit| bit < SIZES),
-    };
-    let (low, high) = (end(low, 0)?, end(high, SIZES)?);
-    (low < high).then(|| below(high) & !below(low))
-}
-
-/// A number of bytes as settings have it, such as 64K.
-pub fn bytes(text: &str) -> Option<u64> {
-    let units = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
-    let found = units.into_iter().find_map(|(unit, bits)| {
-        Some((text.strip_suffix([unit, unit.to_ascii_lowercase()])?, bits))
-    });
-    let (digits, bits) = found.unwrap_or((text, 0));
-    let number = digits.parse::<u64>().ok()?;
-    number.checked_mul(1 << bits)
 }
 
 fn measured(text: &str) -> Result<Vec<Beside>, String> {

@@ -2,7 +2,7 @@
 
 use crate::decide::{self, Agreement, Attach, Class, Collective, Decision, Elements, Known};
 use crate::decide::{Left, Reason, Size, Stage};
-use crate::{lists, table};
+use crate::{mpi_calls, table};
 use kolo::tune::mpi_table::{self, MpiJob, NodeCores, StayRow, StaySection, StayTable};
 
 const JOB: MpiJob = MpiJob {
@@ -69,7 +69,7 @@ fn what_was_measured_goes_before_what_is_built_in() {
         [Open MPI, 8 ranks, shared cores]\nscan stays=1M-",
     );
     let of = |tables: &[&StayTable], named: &str, asked: (Collective, u32, Size)| {
-        let listed = lists::read(named).unwrap();
+        let listed = mpi_calls::read(named).unwrap();
         let faster = table::of_tables(tables, &JOB).without(&listed.named);
         let agreed = Agreement {
             min_ranks: 2,

@@ -6,82 +6,7 @@
 //! looked at: pointers, MPI_IN_PLACE, how types lie in memory, root-only arguments elsewhere, time.
 //! This file knows no MPI, so that a test can draw a million calls (tests/dropin.rs).
 
-use crate::mpi_table::{SIZES, UNKNOWN};
-
-/// The calls, without their two forms of counts. The order is that of `front/names.h`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Collective {
-    Barrier,
-    Bcast,
-    Reduce,
-    Allreduce,
-    Gather,
-    Gatherv,
-    Scatter,
-    Scatterv,
-    Allgather,
-    Allgatherv,
-    Alltoall,
-    Alltoallv,
-    ReduceScatter,
-    ReduceScatterBlock,
-    Scan,
-    Exscan,
-}
-
-impl Collective {
-    /// How many there are.
-    pub const COUNT: usize = 16;
-
-    /// All of them.
-    pub const ALL: [Collective; Collective::COUNT] = [
-        Collective::Barrier,
-        Collective::Bcast,
-        Collective::Reduce,
-        Collective::Allreduce,
-        Collective::Gather,
-        Collective::Gatherv,
-        Collective::Scatter,
-        Collective::Scatterv,
-        Collective::Allgather,
-        Collective::Allgatherv,
-        Collective::Alltoall,
-        Collective::Alltoallv,
-        Collective::ReduceScatter,
-        Collective::ReduceScatterBlock,
-        Collective::Scan,
-        Collective::Exscan,
-    ];
-
-    /// Whether some rank knows only its own part of it.
-    pub const fn is_of_unknown_size(self) -> bool {
-        use Collective::{Alltoallv, Barrier, Gatherv, Scatterv};
-        matches!(self, Barrier | Gatherv | Scatterv | Alltoallv)
-    }
-
-    /// As MPI writes it, without "MPI_".
-    pub const fn name(self) -> &'static str {
-        match self {
-            Collective::Barrier => "Barrier",
-            Collective::Bcast => "Bcast",
-            Collective::Reduce => "Reduce",
-            Collective::Allreduce => "Allreduce",
-            Collective::Gather => "Gather",
-            Collective::Gatherv => "Gatherv",
-            Collective::Scatter => "Scatter",
-            Collective::Scatterv => "Scatterv",
-            Collective::Allgather => "Allgather",
-            Collective::Allgatherv => "Allgatherv",
-            Collective::Alltoall => "Alltoall",
-            Collective::Alltoallv => "Alltoallv",
-            Collective::ReduceScatter => "Reduce_scatter",
-            Collective::ReduceScatterBlock => "Reduce_scatter_block",
-            Collective::Scan => "Scan",
-            Collective::Exscan => "Exscan",
-        }
-    }
-}
+pub use crate::mpi_calls::{LeftSizes, MpiCollective as Collective, SIZES, UNKNOWN};
 
 /// Types by what is the same for C's and Fortran's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +66,7 @@ impl Left {
     }
 
     /// Bits that hold for any number of ranks.
-    pub fn of_all_ranks(bits: [u64; Collective::COUNT]) -> Left {
+    pub fn of_all_ranks(bits: LeftSizes) -> Left {
         Left(bits.map(|bits| [bits; RANKS]))
     }
 

@@ -17,6 +17,11 @@
 //! functions of MPI are called by their `PMPI_` names; the front knows that these calls come from
 //! kolo.
 
+/// The place that [`mpi_table`] knows of the other file that kolo has too.
+mod config {
+    pub use crate::mpi_calls;
+}
+
 mod agree;
 mod allocated;
 mod apart;
@@ -31,9 +36,10 @@ mod footprint;
 mod forms;
 mod kinds;
 mod levels;
-mod lists;
 mod memory;
 mod moves;
+#[path = "../../../src/config/mpi_calls.rs"]
+mod mpi_calls;
 #[path = "../../../src/tune/mpi_table.rs"]
 #[allow(dead_code, reason = "the command writes such tables")]
 mod mpi_table;

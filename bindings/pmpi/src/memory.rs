@@ -5,7 +5,7 @@
 
 use crate::decide::Known;
 use crate::footprint;
-use crate::mpi_table::bytes;
+use crate::mpi_calls::bytes;
 use crate::settings;
 use mpi::ffi;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,7 @@
 //! The settings of this library, which `libkolo.so.0` reads for it: docs/settings.md has them.
 
 use crate::decide::{Across, Attach, Left};
-use crate::lists::{self, Listed};
+use crate::mpi_calls::{self, ListedCalls};
 use crate::mpi_table::{self, MpiJob};
 use crate::report;
 use crate::sys::{koloGetLastError, koloGetSetting};
@@ -20,7 +20,7 @@ pub struct Settings {
     pub min_ranks: u32,
     pub attach: Attach,
     pub float_sums_stay: bool,
-    pub listed: Listed,
+    pub listed: ListedCalls,
     /// Calls that MPI was measured to do faster: world rank 0 knows them.
     pub faster: Left,
     /// Bytes of a node that communicators may take; 0: a share of them.
@@ -109,7 +109,7 @@ impl Settings {
             min_ranks: 2,
             attach: Attach::Earned,
             float_sums_stay: false,
-            listed: Listed::default(),
+            listed: ListedCalls::default(),
             faster: Left::default(),
             limit: 60.0,
             wrong: None,
@@ -133,10 +133,11 @@ impl Settings {
             self.attach = Attach::After(calls);
         }
         self.float_sums_stay = text("pmpi_float_sums")? == "mpi";
-        self.listed = lists::read(&text("pmpi_collectives")?)
-            .map_err(|why| format!("KOLO_PMPI_COLLECTIVES: {why}"))?;
+        // What is wrong with the list is told where it is read, with its place.
+        self.listed = mpi_calls::read(&text("pmpi_collectives")?)
+            .map_err(|wrong| format!("the setting pmpi_collectives: {wrong}"))?;
         // A word is no number: it is `share`.
-        self.memory = mpi_table::bytes(&text("pmpi_memory")?).unwrap_or(0);
+        self.memory = mpi_calls::bytes(&text("pmpi_memory")?).unwrap_or(0);
         self.host_only = text("pmpi_gpu")? == "host";
         self.across = match text("pmpi_nodes")?.as_str() {
             "off" => Some(Across::Stays),

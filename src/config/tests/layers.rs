@@ -173,6 +173,7 @@ fn every_variable_and_every_alias_reaches_its_option() {
             Kind::Bool => "1",
             Kind::Words(words) | Kind::Lists(words) => words[words.len().min(3) - 1].text,
             Kind::Text => "node7",
+            Kind::MpiCalls => "allreduce,^bcast:64K-",
             Kind::Path => "/some/file",
             Kind::Prefixes => "^lo",
             Kind::Ports => "^mlx5_0:1",

@@ -26,6 +26,12 @@ fn mistakes_have_line_and_column() {
         &["`rnig`", "`ring`"],
     );
     refused("# é\ndebug = \"é\" x\n", 2, 13, &["not valid TOML"]);
+    refused(
+        "pmpi = \"on\"\n[profile.p]\npmpi_collectives = \"allreduce,bcst\"\n",
+        3,
+        20,
+        &["`bcst` is not a collective of MPI", "`bcast`"],
+    );
     refused("a = 1\na = 2\n", 2, 1, &["duplicate key"]);
     refused("[profile.p]\nbufsize = 1\n", 2, 1, &[nearest]);
     refused(
