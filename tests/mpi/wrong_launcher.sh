@@ -26,10 +26,26 @@ if [ "$(words 'world of 1')" = 3 ]; then
     $other -n 3 "$work/alone" >"$work/out" 2>&1 || fail "alone on purpose: $(cat "$work/out")"
     [ "$(words 'alone')" = 3 ] || fail "alone on purpose: $(cat "$work/out")"
     unset KOLO_ALLOW_SINGLETONS
+    # A program that knows nothing of kolo runs as before, and the library that is preloaded tells.
+    dropin() { # VARIABLES...
+        $other -n 3 env LD_PRELOAD="$PREFIX/lib/libkolo_pmpi.so.0" "$@" "$work/alone" mpi \
+            >"$work/out" 2>"$work/err" || fail "preloaded: $(cat "$work/out" "$work/err")"
+        [ "$(words 'world of 1')" = 3 ] || fail "preloaded: $(cat "$work/out" "$work/err")"
+    }
+    dropin
+    [ "$(grep -c "$launcher started 3 processes.*Remedy: start" "$work/err")" = 1 ] ||
+        fail "preloaded, and not one sentence: $(cat "$work/err")"
+    for variable in KOLO_ALLOW_SINGLETONS=1 KOLO_PMPI=off; do
+        dropin "$variable"
+        ! grep 'kolo' "$work/err" || fail "preloaded on purpose: $(cat "$work/err")"
+    done
 fi
 # Under its own mpirun it is not alone, and with one rank it is so on purpose.
 $MPIRUN -n 2 "$work/alone" >"$work/out" 2>&1 || fail "$(cat "$work/out")"
 [ "$(words '2 ranks')" = 2 ] || fail "$(cat "$work/out")"
 $MPIRUN -n 1 "$work/alone" >"$work/out" 2>&1 || fail "$(cat "$work/out")"
 [ "$(cat "$work/out")" = alone ] || fail "$(cat "$work/out")"
+$MPIRUN -n 1 env LD_PRELOAD="$PREFIX/lib/libkolo_pmpi.so.0" "$work/alone" mpi >"$work/out" 2>&1 ||
+    fail "$(cat "$work/out")"
+[ "$(cat "$work/out")" = 'world of 1' ] || fail "$(cat "$work/out")"
 echo "$test_name ($MPI): ok"

@@ -2,7 +2,7 @@
 
 use crate::settings::{self, Settings};
 use crate::sys::kolo_pmpi_no_copy;
-use crate::{Function, agree, comms, contained, forms, kinds, report, say, verify};
+use crate::{Function, agree, alone, comms, contained, forms, kinds, report, say, verify};
 use mpi::ffi;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
@@ -71,6 +71,9 @@ pub unsafe extern "C" fn kolo_pmpi_begin(table: *mut Table) -> c_int {
             ffi::PMPI_Comm_size(ffi::RSMPI_COMM_WORLD, &mut nranks);
         }
         let settings = Settings::read(rank, nranks);
+        if settings.on && alone::by_mistake() {
+            return 1;
+        }
         if !agree::agree(&settings) || !comms::begin() || !ends_last(table.off) {
             return 1;
         }

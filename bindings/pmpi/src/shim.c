@@ -6,6 +6,7 @@
 #include <math.h>
 #include <mpi.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 void *const kolo_pmpi_in_place = (void *)MPI_IN_PLACE;
@@ -16,6 +17,23 @@ MPI_Comm_copy_attr_function *const kolo_pmpi_no_copy = MPI_COMM_NULL_COPY_FN;
 void kolo_pmpi_say(const char *text)
 {
     kolo_pmpi_write(text);
+}
+
+/*
+ * How many processes a launcher says that it started together, at most: Open MPI's, one like
+ * MPICH's, or Slurm. What that means is up to kolo.
+ */
+int kolo_pmpi_started(void)
+{
+    static const char *const counts[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+                                         "SLURM_STEP_NUM_TASKS"};
+    int most = 0;
+    for (int i = 0; i < 3; i++) {
+        const char *text = getenv(counts[i]);
+        const int count = text ? atoi(text) : 0;
+        if (count > most) most = count;
+    }
+    return most;
 }
 
 /*

@@ -49,6 +49,7 @@ unsafe extern "C" {
 
     pub fn kolo_pmpi_say(text: *const c_char);
     pub fn kolo_pmpi_device_support() -> c_int;
+    pub fn kolo_pmpi_started() -> c_int;
     pub fn kolo_pmpi_wide_magnitude(at: *mut c_void, complex: c_int);
     pub fn kolo_pmpi_wide_apart(
         got: *const c_void,
