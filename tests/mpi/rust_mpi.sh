@@ -17,6 +17,18 @@ done
 KOLO_NET=mpi KOLO_SHM_DISABLE=1 KOLO_DEBUG=info $MPIRUN -n 2 "$program" >out 2>err
 grep -q 'NET mpi:' err || { cat out err >&2; exit 1; }
 
+# The library for the other MPI: an error that says what to do in Rust.
+case $MPI in openmpi) other=mpich ;; *) other=openmpi ;; esac
+export KOLO_MPI_LIBRARY=$PREFIX/lib/kolo/$other/libkolo_mpi.so
+if [ -e "$KOLO_MPI_LIBRARY" ]; then
+    if $MPIRUN -n 2 "$program" >out 2>&1; then
+        echo "it ran with $KOLO_MPI_LIBRARY" >&2
+        exit 1
+    fi
+    grep -q "the MPI of the program is .*lib/kolo/$MPI .* Rust .* KOLO_MPI_LIBRARY names" out ||
+        { cat out >&2; exit 1; }
+fi
+
 export KOLO_MPI_LIBRARY=$PWD/nothing.so
 if $MPIRUN -n 2 "$program" >out 2>&1; then
     echo "it ran without $KOLO_MPI_LIBRARY" >&2

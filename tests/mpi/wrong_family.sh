@@ -20,7 +20,7 @@ cc -Wall -Wextra -Werror "$top/tests/mpi/alone.c" -I "$include" -I "$(folder_of 
 $MPIRUN -n 2 "$work/alone" >"$work/out" 2>"$work/err" ||
     fail "exit status $?: $(cat "$work/out" "$work/err")"
 [ "$(words 'refused')" = 2 ] || fail "$(cat "$work/out" "$work/err")"
-for words in "$built" "$runs" "Remedy: link the program with the libkolo_mpi of its own MPI" \
+for words in "$built" "$runs" "Remedy: use the libkolo_mpi of the program's own MPI" \
     "CommInitMPI: "; do
     grep -q "$words" "$work/err" || fail "no '$words' in: $(cat "$work/err")"
 done

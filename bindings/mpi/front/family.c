@@ -75,9 +75,10 @@ static int differ(int runs, const char *version, char *words, size_t bytes)
 {
     if (runs < 0 || runs == built) return 0;
     snprintf(words, bytes,
-             "this libkolo_mpi was built for %s, but the MPI of the program is %s. Remedy: link "
-             "the program with the libkolo_mpi of its own MPI (pkg-config --libs kolo-mpi-%s, or "
-             "the folder lib/kolo/%s of the installation), or compile it with %s",
+             "this libkolo_mpi was built for %s, but the MPI of the program is %s. Remedy: use the "
+             "libkolo_mpi of the program's own MPI, in lib/kolo/%s of the installation: C and "
+             "Fortran link with it (pkg-config --libs kolo-mpi-%s), Rust and the command kolo "
+             "load the one that KOLO_MPI_LIBRARY names; or compile the program with %s",
              families[built].words, version, families[runs].name, families[runs].name,
              families[built].compilers);
     return 1;

@@ -62,16 +62,16 @@ impl Context {
         if !mpi::environment::is_initialized() {
             return Err(problem(
                 INVALID_USAGE,
-                c"MPI is not initialised. Remedy: call MPI_Init or MPI_Init_thread before \
-                         koloCommInitMPI, which is allowed beside MPI_Session_init too; or give \
-                         all ranks one koloGetUniqueId by MPI, and call koloCommInitRank",
+                c"MPI is not initialised. Remedy: call MPI_Init or MPI_Init_thread before this \
+                         call, which is allowed beside MPI_Session_init too; or give all ranks one \
+                         unique id by MPI, and join by that (koloCommInitRank, in Rust \
+                         Communicator::init_rank)",
             ));
         }
         if mpi::environment::is_finalized() {
             return Err(problem(
                 INVALID_USAGE,
-                c"MPI is finalised already. Remedy: call koloCommInitMPI before \
-                         MPI_Finalize",
+                c"MPI is finalised already. Remedy: make the communicator before MPI_Finalize",
             ));
         }
         // SAFETY: the handles are constants of the MPI library.
@@ -85,8 +85,8 @@ impl Context {
         if raw == null {
             return Err(problem(
                 INVALID_ARGUMENT,
-                c"the communicator is MPI_COMM_NULL. Remedy: only ranks that belong to the \
-                         communicator call koloCommInitMPI",
+                c"the communicator is MPI_COMM_NULL. Remedy: let only ranks that belong to the \
+                         communicator make one of kolo's from it",
             ));
         }
         let mut inter = 0;
