@@ -1,0 +1,134 @@
+/*
+ * What goes on while a rank waits in a collective that kolo runs. At the end rank 0 says "right".
+ *
+ *   waits cores      rank 0 works with two threads, and so do the others before they wait: a rank
+ *                    that waits leaves them the cores
+ *   waits messages   large messages and accesses to its memory reach the rank that waits
+ */
+#include <mpi.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+enum { LARGE = 1 << 19, MESSAGES = 5, ACCESSES = 20 };
+
+static int rank, ranks;
+
+static void must(int good, const char *what, double found, double bound)
+{
+    if (good) return;
+    fprintf(stderr, "waits: rank %d: %s: %g, bound %g\n", rank, what, found, bound);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+/* Seconds of the processor that this process has used, all its threads. */
+static double busy(void)
+{
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
+    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec)
+           + 1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+}
+
+/* Two threads, for so many seconds of the clock. How much of the processor that is, others decide
+ * who want it too: a rank that does not leave them the cores has as much as one of the threads. */
+static double work(double seconds)
+{
+    double sum = 0;
+#pragma omp parallel num_threads(2) reduction(+ : sum)
+    {
+        const double begun = MPI_Wtime();
+        while (MPI_Wtime() - begun < seconds)
+            for (int i = 1; i < 1000; i++) sum += 1.0 / i;
+    }
+    return sum;
+}
+
+static void cores(void)
+{
+    double mine = rank, sum;
+    for (int round = 0; round < 3; round++) {
+        must(work(0.05) > 0, "work", 0, 0);
+        MPI_Barrier(MPI_COMM_WORLD);
+        const double used = busy();
+        if (rank == 0) must(work(0.7) > 0, "work", 0, 0);
+        double thread = (busy() - used) / 2;
+        if (round == 0) MPI_Barrier(MPI_COMM_WORLD);
+        else if (round == 1) MPI_Allreduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+        else MPI_Bcast(&mine, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+        const double spent = busy() - used;
+        MPI_Bcast(&thread, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+        if (rank == 0) continue;
+        must(thread > 0.01, "so much a thread that works has had", thread, 0.01);
+        /* A nap a millisecond, and a look at MPI behind each, are the first of these. */
+        const double most = 0.35 * thread > 0.1 ? 0.35 * thread : 0.1;
+        must(spent < most, "a rank that waited took the cores", spent, most);
+        if (rank == 1) fprintf(stderr, "busy %.3f s, who worked %.3f s\n", spent, thread);
+    }
+}
+
+static void messages(void)
+{
+    static double data[MESSAGES][LARGE];
+    MPI_Request requests[MESSAGES];
+    MPI_Status statuses[MESSAGES];
+    MPI_Win window;
+    long *memory;
+    int done = 0;
+    MPI_Win_allocate(ACCESSES * sizeof *memory, sizeof *memory, MPI_INFO_NULL, MPI_COMM_WORLD,
+                     &memory, &window);
+    memset(memory, 0, ACCESSES * sizeof *memory);
+    MPI_Barrier(MPI_COMM_WORLD);
+    const int last = ranks - 1;
+    for (int i = 0; i < MESSAGES; i++)
+        if (rank == last)
+            MPI_Irecv(data[i], LARGE, MPI_DOUBLE, 0, i, MPI_COMM_WORLD, &requests[i]);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+        for (int i = 0; i < MESSAGES; i++) {
+            for (int k = 0; k < LARGE; k++) data[i][k] = i * 1000 + k % 1000;
+            MPI_Ssend(data[i], LARGE, MPI_DOUBLE, last, i, MPI_COMM_WORLD);
+            done++;
+        }
+        for (int i = 0; i < ACCESSES; i++) {
+            long value = 100 + i, before = -1;
+            MPI_Win_lock(i % 2 ? MPI_LOCK_SHARED : MPI_LOCK_EXCLUSIVE, last, 0, window);
+            MPI_Put(&value, 1, MPI_LONG, last, i, 1, MPI_LONG, window);
+            MPI_Win_flush(last, window);
+            MPI_Fetch_and_op(&value, &before, MPI_LONG, last, i, MPI_SUM, window);
+            MPI_Win_unlock(last, window);
+            must(before == 100 + i, "an access", (double)before, 100 + i);
+            done++;
+        }
+        /* All of that while the others have waited here. */
+        must(done == MESSAGES + ACCESSES, "so many are done", done, MESSAGES + ACCESSES);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == last) {
+        MPI_Waitall(MESSAGES, requests, statuses);
+        for (int i = 0; i < MESSAGES; i++)
+            for (int k = 0; k < LARGE; k++)
+                must(data[i][k] == i * 1000 + k % 1000, "a message", data[i][k], i);
+        MPI_Win_lock(MPI_LOCK_SHARED, last, 0, window);
+        for (int i = 0; i < ACCESSES; i++)
+            must(memory[i] == 2 * (100 + i), "its memory", (double)memory[i], 2 * (100 + i));
+        MPI_Win_unlock(last, window);
+    }
+    MPI_Win_free(&window);
+}
+
+int main(int argc, char **argv)
+{
+    int given;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &given);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (argc != 2) return 2;
+    if (!strcmp(argv[1], "cores")) cores();
+    else messages();
+    MPI_Finalize();
+    if (rank == 0) printf("right\n");
+    return 0;
+}
