@@ -49,6 +49,24 @@ pub fn judged(points: &[(usize, u64)], series: &[Vec<SeriesTook>]) -> Vec<StayRo
     rows
 }
 
+/// So many times as long in one series as in another: the machine had other work.
+const APART: f64 = 1.5;
+
+/// Points at which kolo or MPI took [`APART`] times as long in one series as in another.
+pub fn restless(series: &[Vec<SeriesTook>]) -> usize {
+    let points = series.first().map_or(0, Vec::len);
+    let differs = |time: fn(&SeriesTook) -> f64, point: usize| {
+        let times = series.iter().map(|one| time(&one[point]));
+        let (least, most) = times.fold((f64::MAX, 0.0), |(least, most): (f64, f64), time| {
+            (least.min(time), most.max(time))
+        });
+        most > APART * least
+    };
+    let is_restless =
+        |&point: &usize| differs(|took| took.kolo_ns, point) || differs(|took| took.mpi_ns, point);
+    (0..points).filter(is_restless).count()
+}
+
 /// Bits of the sizes of which MPI is faster in all series. Between two sizes that were measured it
 /// is so where it is at both, and below the least one as it is there. Above the greatest one
 /// nobody knows.
@@ -116,6 +134,24 @@ mod tests {
         assert_eq!(of(&[(8, won), (64, won), (512, lost)]), "-128");
         assert_eq!(of(&[(8, lost), (64, won), (512, won)]), "64-1K");
         assert_eq!(of(&[(8, won), (64, lost), (512, won)]), "-16,512-1K");
+    }
+
+    #[test]
+    fn a_busy_machine_is_noticed() {
+        let series = |kolo: [f64; 3], mpi: [f64; 3]| {
+            let all = kolo.into_iter().zip(mpi);
+            let took = all.map(|(kolo_ns, mpi_ns)| SeriesTook {
+                kolo_ns,
+                mpi_ns,
+                lead: kolo_ns / mpi_ns,
+            });
+            took.collect::<Vec<_>>()
+        };
+        let quiet = series([1.0, 2.0, 3.0], [4.0, 5.0, 6.0]);
+        let of = |other| restless(&[quiet.clone(), other]);
+        assert_eq!(of(series([1.4, 1.5, 2.1], [4.0, 6.0, 7.0])), 0);
+        assert_eq!(of(series([1.6, 2.0, 1.9], [4.0, 5.0, 6.0])), 2);
+        assert_eq!(of(series([1.0, 2.0, 3.0], [2.0, 8.0, 6.0])), 2);
     }
 
     #[test]

@@ -38,6 +38,8 @@ const WARM: u32 = 2;
 const MOST_CALLS: f64 = 1000.0;
 /// Bytes of the elements that are measured.
 const UNIT: usize = 4;
+/// Of so many points one may differ between the series before the machine counts as busy.
+const QUIET: usize = 10;
 /// A rank's buffers are no larger: among many ranks the largest sizes of blocks are left out.
 const MOST_ROOM: usize = 64 << 20;
 
@@ -143,7 +145,7 @@ impl<'a> BesideMpi<'a> {
         }
         if is_zero {
             let of: Vec<(usize, u64)> = points.iter().map(|p| (p.collective, p.size)).collect();
-            self.finish(faster::judged(&of, &series))?;
+            self.finish(faster::judged(&of, &series), faster::restless(&series))?;
         }
         self.member.barrier()
     }
@@ -237,7 +239,7 @@ impl<'a> BesideMpi<'a> {
         }
     }
 
-    fn finish(&mut self, rows: Vec<StayRow>) -> Result<()> {
+    fn finish(&mut self, rows: Vec<StayRow>, restless: usize) -> Result<()> {
         let section = StaySection {
             mpi: mpi_table::name_of(&self.mpi.version()),
             ranks: self.member.comm.nranks(),
@@ -248,8 +250,15 @@ impl<'a> BesideMpi<'a> {
         let path = &self.args.output;
         tuned::replace(path, &self.table.print())?;
         match self.args.json {
-            true => out::json(&document(path, &section)),
+            true => out::json(&document(path, &section, restless)),
             false => tell(path, &section),
+        }
+        let points = self.points.len();
+        if restless > points / QUIET && !self.args.json {
+            out::line(&format!(
+                "The machine was busy: at {restless} of {points} points the two series differ by \
+                 half and more. Measure again when it is quiet."
+            ));
         }
         Ok(())
     }
@@ -350,7 +359,7 @@ fn tell(path: &Path, section: &StaySection) {
     ));
 }
 
-fn document(path: &Path, section: &StaySection) -> serde_json::Value {
+fn document(path: &Path, section: &StaySection, restless: usize) -> serde_json::Value {
     let rows = section.rows.iter().map(|row| {
         let points = row.times.iter().map(|one| {
             let [kolo_ns, mpi_ns] = [one.kolo_us, one.mpi_us].map(|us| us * 1e3);
@@ -367,6 +376,7 @@ fn document(path: &Path, section: &StaySection) -> serde_json::Value {
         "mpi": section.mpi,
         "ranks": section.ranks,
         "cpus": facts::machine().cpus,
+        "restless_points": restless,
         "collectives": rows.collect::<Vec<_>>(),
     })
 }
