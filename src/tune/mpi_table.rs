@@ -23,8 +23,8 @@
 //! The drop-in has this file as a part of its own, so it uses nothing of kolo but another such
 //! file, `config/mpi_calls.rs`.
 
-pub use crate::config::mpi_calls::{SIZES, UNKNOWN};
 use crate::config::mpi_calls::sizes_of;
+pub use crate::config::mpi_calls::{SIZES, UNKNOWN};
 use std::fmt::Write;
 
 /// Files are no larger than this.
