@@ -8,7 +8,7 @@
  * carries its name, communicator and error text (call.c), and all data calls take one path:
  * views are checked, gaps are packed away, the C function runs, results are unpacked.
  * kolo_fortran.c has the entry points of the data calls, quick.c the short way of the most usual
- * ones, control.c the entry points of all others, op.c operations of the program, words.c Fortran's
+ * ones, staged.c the temporaries, control.c the entry points of all others, op.c operations of the program, words.c Fortran's
  * names for what libkolo's sentences speak of, registered.c arrays that peers read in place, wide.c
  * and the functions of wide.awk integers of 8 bytes. The files are compiled once
  * for each Fortran compiler, with that compiler's
@@ -216,6 +216,24 @@ bool kolo_fi_problem(call *c, koloResult_t code, const char *remedy, const char 
 bool kolo_fi_check(call *c, koloResult_t code);
 void kolo_fi_finish(call *c);
 void kolo_fi_exchange(call *c, const exchange *e);
+
+/* kolo_fortran_staged.c: an argument as the C function gets it, in a temporary where it must be.
+ * Between the two stands the call. */
+typedef struct temporary temporary;
+typedef struct {
+    char *data;
+    temporary *temporary; /* NULL: the caller's own memory */
+} staged;
+/* SENT_IN_PLACE: what is sent is received into, too. */
+typedef enum { SENT, SENT_IN_PLACE, RECEIVED } role;
+bool kolo_fi_stage(call *c, const view *v, size_t bytes, role is, staged *out);
+void kolo_fi_unstage(call *c, staged *s);
+/* The open group has ended. */
+void kolo_fi_end_staged(bool succeeded);
+/* A stream or a request has ended what it had begun. */
+void kolo_fi_end_staged_of(const void *owner);
+
+/* kolo_fortran_call.c again. */
 bool kolo_fi_in_group(void);
 koloResult_t kolo_fi_group_start(void);
 void kolo_fi_group_end(call *c);

@@ -13,15 +13,6 @@
 static _Thread_local char last_text[SENTENCE_BYTES];
 static _Thread_local koloComm_t last_comm;
 
-/* Temporaries that live until the open group ends. */
-typedef struct pending {
-    struct pending *next;
-    char *temporary;
-    size_t bytes;
-    bool unpack;
-    view target;
-} pending;
-static _Thread_local pending *pending_first, **pending_last;
 static _Thread_local int group_depth;
 /* The first call of the open group that failed here: the group must not run without it. */
 static _Thread_local char refused_text[SENTENCE_BYTES];
@@ -159,62 +150,6 @@ size_t kolo_fi_last_error(koloComm_t comm, char *text, size_t capacity) {
     return length;
 }
 
-/* An argument as the C function gets it. */
-typedef struct {
-    char *data;
-    pending *temporary; /* NULL: the caller's own memory */
-} staged;
-
-static bool stage(call *c, const view *v, size_t bytes, bool unpack, staged *out) {
-    pending *p;
-    out->temporary = NULL;
-    out->data = v ? v->base : NULL;
-    if (v && v->copy && bytes > 0 && (c->async || group_depth > 0))
-        return kolo_fi_problem(c, koloInvalidArgument,
-                               "pass an array variable, or call without group, stream and request",
-                               "the argument %s is an expression, has a vector subscript such as "
-                               "a(list), or is a section of components: gfortran passes a copy of "
-                               "it that ends with this call",
-                               v->argument);
-    if (!v || v->contiguous || bytes == 0) return true;
-    if (c->async)
-        return kolo_fi_problem(c, koloInvalidArgument,
-                               "pass a contiguous array to a call with a stream or a request, "
-                               "or use the blocking form",
-                               "the argument %s is not contiguous", v->argument);
-    p = malloc(sizeof *p);
-    if (p) p->temporary = malloc(bytes);
-    if (!p || !p->temporary) {
-        free(p);
-        return kolo_fi_problem(c, koloSystemError, "pass a contiguous array",
-                               "no memory for a copy of %zu bytes of the argument %s", bytes,
-                               v->argument);
-    }
-    p->next = NULL, p->bytes = bytes, p->unpack = unpack, p->target = *v;
-    kolo_fi_pack(v, p->temporary, bytes);
-    out->temporary = p;
-    out->data = p->temporary;
-    return true;
-}
-
-static void release(pending *p, bool succeeded) {
-    if (p->unpack && succeeded) kolo_fi_unpack(&p->target, p->temporary, p->bytes);
-    free(p->temporary);
-    free(p);
-}
-
-/* Results go back now, or when the group has ended; a call that failed was not queued. */
-static void unstage(call *c, staged *s) {
-    if (!s->temporary) return;
-    if (group_depth == 0 || c->code != koloSuccess) {
-        release(s->temporary, c->code == koloSuccess);
-        return;
-    }
-    if (!pending_first) pending_last = &pending_first;
-    *pending_last = s->temporary;
-    pending_last = &s->temporary->next;
-}
-
 /* The call with a request, with a stream, or blocking. */
 #define DO(name, ...)                                            \
     (c->request ? koloI##name(__VA_ARGS__, c->comm, c->request)  \
@@ -287,15 +222,16 @@ void kolo_fi_exchange(call *c, const exchange *e) {
     const bool send_in_place = send && send->in_place, recv_in_place = recv && recv->in_place;
     staged from = {0}, to = {0};
     size_t offset;
-    if (stage(c, send_in_place ? NULL : send, e->send_bytes, false, &from) &&
-        stage(c, recv_in_place ? NULL : recv, e->recv_bytes, true, &to)) {
+    const role sends = send && recv && send->base == recv->base ? SENT_IN_PLACE : SENT;
+    if (kolo_fi_stage(c, send_in_place ? NULL : send, e->send_bytes, sends, &from) &&
+        kolo_fi_stage(c, recv_in_place ? NULL : recv, e->recv_bytes, RECEIVED, &to)) {
         if (send_in_place && own_block(c, e, e->send_bytes, &offset)) from.data = to.data + offset;
         if (recv_in_place && own_block(c, e, e->recv_bytes, &offset)) to.data = from.data + offset;
         if (c->code == koloSuccess && (e->op < FIRST_MADE || kolo_fi_op_takes(c, e->op, e->type)))
             kolo_fi_check(c, run(c, e, from.data, to.data));
     }
-    unstage(c, &from);
-    unstage(c, &to);
+    kolo_fi_unstage(c, &from);
+    kolo_fi_unstage(c, &to);
 }
 
 bool kolo_fi_in_group(void) { return group_depth > 0; }
@@ -319,13 +255,5 @@ void kolo_fi_group_end(call *c) {
         kolo_fi_check(c, code);
     }
     if (group_depth > 0) group_depth--;
-    if (group_depth == 0) {
-        pending *p = pending_first;
-        pending_first = NULL;
-        while (p) {
-            pending *next = p->next;
-            release(p, code == koloSuccess);
-            p = next;
-        }
-    }
+    if (group_depth == 0) kolo_fi_end_staged(code == koloSuccess);
 }

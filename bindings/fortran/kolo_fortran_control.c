@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -215,7 +216,8 @@ KOLO_ENTRY void kolo_f_stream_create(fortran_stream *stream, int32_t *ierror) {
 KOLO_ENTRY void kolo_f_stream_destroy(fortran_stream *stream, int32_t *ierror) {
     call c;
     kolo_fi_begin(&c, "kolo_stream_destroy", NULL, stream, ierror);
-    if (c.code == koloSuccess) kolo_fi_check(&c, koloStreamDestroy(c.stream));
+    if (c.code == koloSuccess && kolo_fi_check(&c, koloStreamDestroy(c.stream)))
+        kolo_fi_end_staged_of(c.stream);
     stream->handle = NULL;
     kolo_fi_finish(&c);
 }
@@ -223,7 +225,8 @@ KOLO_ENTRY void kolo_f_stream_destroy(fortran_stream *stream, int32_t *ierror) {
 KOLO_ENTRY void kolo_f_stream_synchronize(const fortran_stream *stream, int32_t *ierror) {
     call c;
     kolo_fi_begin(&c, "kolo_stream_synchronize", NULL, stream, ierror);
-    if (c.code == koloSuccess) kolo_fi_check(&c, koloStreamSynchronize(c.stream));
+    if (c.code == koloSuccess && kolo_fi_check(&c, koloStreamSynchronize(c.stream)))
+        kolo_fi_end_staged_of(c.stream);
     kolo_fi_finish(&c);
 }
 
@@ -236,6 +239,7 @@ KOLO_ENTRY void kolo_f_stream_query(const fortran_stream *stream, int32_t *done,
     if (c.code == koloSuccess) {
         code = koloStreamQuery(c.stream);
         *done = code == koloSuccess;
+        if (*done) kolo_fi_end_staged_of(c.stream);
         kolo_fi_check(&c, code == koloInProgress ? koloSuccess : code);
     }
     kolo_fi_finish(&c);
@@ -244,7 +248,9 @@ KOLO_ENTRY void kolo_f_stream_query(const fortran_stream *stream, int32_t *done,
 KOLO_ENTRY void kolo_f_wait(fortran_request *request, int32_t *ierror) {
     call c;
     kolo_fi_begin(&c, "kolo_wait", NULL, NULL, ierror);
+    const void *owner = request->handle;
     kolo_fi_check(&c, koloWait(&request->handle));
+    if (!request->handle) kolo_fi_end_staged_of(owner);
     kolo_fi_finish(&c);
 }
 
@@ -253,15 +259,26 @@ KOLO_ENTRY void kolo_f_test(fortran_request *request, int32_t *done, int32_t *ie
     call c;
     int answer = 0;
     kolo_fi_begin(&c, "kolo_test", NULL, NULL, ierror);
+    const void *owner = request->handle;
     kolo_fi_check(&c, koloTest(&request->handle, &answer));
+    if (!request->handle) kolo_fi_end_staged_of(owner);
     *done = answer;
     kolo_fi_finish(&c);
+}
+
+static void end_requests(call *c, fortran_request *requests, size_t count) {
+    const void **owners = count ? malloc(count * sizeof *owners) : NULL;
+    for (size_t i = 0; owners && i < count; i++) owners[i] = requests[i].handle;
+    kolo_fi_check(c, koloWaitAll(count, count ? &requests->handle : NULL));
+    for (size_t i = 0; owners && i < count; i++)
+        if (!requests[i].handle) kolo_fi_end_staged_of(owners[i]);
+    free(owners);
 }
 
 KOLO_ENTRY void kolo_f_waitall(fortran_request *requests, const int64_t *count, int32_t *ierror) {
     call c;
     kolo_fi_begin(&c, "kolo_waitall", NULL, NULL, ierror);
-    kolo_fi_check(&c, koloWaitAll((size_t)*count, *count ? &requests->handle : NULL));
+    end_requests(&c, requests, (size_t)*count);
     kolo_fi_finish(&c);
 }
 

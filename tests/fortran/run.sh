@@ -50,10 +50,12 @@ for kinds in -fdefault-integer-8 "-fdefault-integer-8 -fdefault-real-8"; do
     ) 2>wide.log || fail "wide.f90 with $kinds does not compile: $(cat wide.log)"
 done
 
-# Descriptors depend on how the compiler optimises.
+# Descriptors, and where values lie, depend on how the compiler optimises.
 for level in 0 2; do
-    $FC $flags -O$level -I "$name" "$here/described.f90" start_plain.o checks.o $link \
-        -o described$level
+    for program in described values; do
+        $FC $flags -O$level -I "$name" "$here/$program.f90" start_plain.o checks.o $link \
+            -o "$program$level"
+    done
 done
 
 # Starts $1 on $2 ranks; the exit code is that of the last rank that failed.
@@ -96,10 +98,12 @@ for nranks in 1 2 3 4; do
 done
 
 for nranks in 1 2 3; do
-    for level in 0 2; do
-        on_ranks described$level "$nranks" ||
-            fail "described at -O$level on $nranks ranks: $(cat err.*)"
-        [ "$(cat out.*)" = "described: ok" ] || fail "described at -O$level said: $(cat out.*)"
+    for program in described values; do
+        for level in 0 2; do
+            on_ranks $program$level "$nranks" ||
+                fail "$program at -O$level on $nranks ranks: $(cat err.*)"
+            [ "$(cat out.*)" = "$program: ok" ] || fail "$program at -O$level said: $(cat out.*)"
+        done
     done
 done
 
