@@ -1,7 +1,7 @@
 //! Tables of what MPI does faster, as the drop-in reads them.
 
-use crate::decide::{self, Agreement, Attach, Class, Collective, Decision, Elements, Known};
-use crate::decide::{Left, Reason, Size, Stage};
+use crate::decide::{self, Across, Agreement, Attach, Class, Collective, Decision, Elements};
+use crate::decide::{Known, Left, Reason, Size, Span, Stage};
 use crate::{mpi_calls, table};
 use kolo::tune::mpi_table::{self, MpiJob, NodeCores, StayRow, StaySection, StayTable};
 
@@ -75,12 +75,17 @@ fn what_was_measured_goes_before_what_is_built_in() {
             min_ranks: 2,
             attach: Attach::After(0),
             float_sums_stay: false,
+            across: Across::Stays,
             left: Left::NONE,
             faster: Left::NONE,
         };
         let mut known = Known {
             stage: Stage::Attached,
             nranks: asked.1,
+            span: Span {
+                most: asked.1,
+                in_order: true,
+            },
             begun: 0,
             spent: 0,
         };
@@ -100,6 +105,7 @@ fn what_was_measured_goes_before_what_is_built_in() {
             bytes: 4,
             count,
             sums: true,
+            ordered: false,
         };
         (Collective::Scan, ranks, Size::Elements(elements))
     };
