@@ -105,11 +105,18 @@ static _Noreturn void stop_job(const char *sentence, const call *c) {
     const bool flushed = kolo_fi_flush_units();
     /* A launcher that ends the job at once loses what it has not passed on yet. */
     nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
-    kolo_fi_abort_mpi();
-    /* exit lets the Fortran library write its buffers; the alarm ends a process that hangs there.
-     * A launcher ends the other ranks when one ends with a non-zero code. */
-    if (!flushed) _exit(1);
+    /* MPICH's MPI_Abort may hang where another rank is in MPI_Finalize, and exit where an exit
+     * handler does. The alarm ends the process then, and a launcher ends the others. */
+    signal(SIGALRM, SIG_DFL);
+    sigset_t alarms;
+    sigemptyset(&alarms);
+    sigaddset(&alarms, SIGALRM);
+    pthread_sigmask(SIG_UNBLOCK, &alarms, NULL);
     alarm(10);
+    kolo_fi_abort_mpi();
+    /* exit lets the Fortran library write its buffers. A launcher ends the other ranks when one
+     * ends with a non-zero code. */
+    if (!flushed) _exit(1);
     exit(1);
 }
 

@@ -243,6 +243,13 @@ bool kolo_fi_move_unit(call *c, const view *v, unit *out) {
 /* Elements that kolo can move only. */
 static bool no_reduction(call *c, type_class class, const char *name) {
     const bool number = class == CLASS_INTEGER || class == CLASS_REAL || class == CLASS_COMPLEX;
+    /* -fdefault-real-8 makes double precision real(16). */
+    if (class == CLASS_REAL && strstr(name, "16"))
+        return kolo_fi_problem(c, koloInvalidArgument,
+                               "where it is meant to be double precision, compile with "
+                               "-fdefault-double-8 beside -fdefault-real-8; else convert it to "
+                               "real(8) before the call",
+                               "kolo has no reductions of %s", name);
     return kolo_fi_problem(c, koloInvalidArgument,
                            number ? "convert to integer(4), integer(8), real(4), real(8) or "
                                     "complex of these before the call"
@@ -291,7 +298,9 @@ bool kolo_fi_reduce_unit(call *c, const view *v, int32_t op, unit *out) {
                                "KOLO_MINLOC and KOLO_MAXLOC need pairs, and the argument %s is "
                                "%s%s",
                                v->argument, name,
-                               v->rank == 0 ? "" : " whose first extent is not 2");
+                               v->rank == 0 || v->dim[0].extent == 2
+                                   ? ""
+                                   : " whose first extent is not 2");
     if (arithmetic(v->class, v->element_bytes, out)) return combines(c, v->class, op, name);
     return no_reduction(c, v->class, name);
 }

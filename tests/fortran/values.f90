@@ -1,5 +1,5 @@
-!> What is sent may be a value and not a variable: groups, requests and streams send what it was when
-!! they were called.
+!> What is sent may be a value and not a variable: groups, requests and streams send what it was
+!! when they were called.
 program values
   use, intrinsic :: iso_fortran_env, only: int32, int64, real32, real64
   use kolo
@@ -73,7 +73,8 @@ contains
     call expect(x(2) == theirs(nranks - 1, round, 2) + 3, 'the largest value in a group')
     call expect(x(3) == sum_of(round, 3), 'a value with its type in a group')
     call expect(all(got == [(theirs(i, round, 4), i=0, nranks - 1)]), 'a value that all gather')
-    call expect(single == real(nranks * (nranks - 1) / 2 + nranks * round, real32), 'a real(4) value')
+    call expect(single == real(nranks * (nranks - 1) / 2 + nranks * round, real32), &
+                'a real(4) value')
     call kolo_group_start()
     call kolo_send(mine(round, 5) * 2, next, comm)
     call kolo_recv(x(5), before, comm)
@@ -87,7 +88,8 @@ contains
     call kolo_group_end()
     call expect(x(5) == 2 * theirs(before, round, 5), 'a value in a message of a group')
     call expect(all(k == [7 * before + round, 42 + round]), 'whole numbers in a group')
-    call expect(text == 'ab' // achar(97 + modulo(before + round, 26)) // 'xyz', 'a string in a group')
+    call expect(text == 'ab' // achar(97 + modulo(before + round, 26)) // 'xyz', &
+                'a string in a group')
   end subroutine in_groups
 
   subroutine with_requests(round)
@@ -133,7 +135,8 @@ contains
     do i = 1, n
       call expect(x(i) == sum_of(round, i) - nranks * i, 'a value on a stream')
     end do
-    call expect(k == nranks * (nranks - 1) / 2 + int(nranks, int64) * round, 'an integer on a stream')
+    call expect(k == nranks * (nranks - 1) / 2 + int(nranks, int64) * round, &
+                'an integer on a stream')
   end subroutine on_a_stream
 
   !> One variable that is sent and received into keeps its place.
