@@ -38,12 +38,13 @@ const NETWORK_YIELDS: u32 = 64;
 /// How long ranks may disagree before the boards are compared.
 const SUSPICION: Duration = Duration::from_millis(200);
 
-/// The waiting of one call. Most calls hardly wait: what it takes to wait for long is made then.
+/// The waiting of one call. Most calls hardly wait: what it takes to wait for long is made then,
+/// and elsewhere, as each small call moves this.
 pub(in crate::comm) struct Waiter<'a> {
     inner: &'a Inner,
     call: WaitingCall,
     spins: u32,
-    long: Option<Long<'a>>,
+    long: Option<Box<Long<'a>>>,
 }
 
 impl<'a> Waiter<'a> {
@@ -97,7 +98,7 @@ impl<'a> Waiter<'a> {
             return Err(self.inner.stop_error().during(self.call.name));
         }
         let (inner, call) = (self.inner, self.call);
-        let long = self.long.get_or_insert_with(|| Long::begin(inner, call));
+        let long = self.long.get_or_insert_with(|| Box::new(Long::begin(inner, call)));
         // The call that waits is this thread's, whatever its end stops.
         let result = long.wait(peer).map_err(|error| inner.tells(error));
         long.has_failed |= result.is_err();
