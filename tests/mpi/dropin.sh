@@ -1,5 +1,5 @@
 #!/bin/sh
-# limit: 90 s
+# limit: 150 s
 # Programs that know nothing of kolo run on it, and what they compute is what MPI computes.
 . "$(dirname "$0")/common"
 preload=$PREFIX/lib/libkolo_pmpi.so.0
@@ -160,6 +160,16 @@ for ranks in 2 5; do
     timeout 60 $MPIRUN -n $ranks env LD_PRELOAD="$preload" KOLO_PMPI_ATTACH=0 ./groups ||
         fail "collectives between two groups of $ranks ranks"
 done
+
+# An element of more than 2 GiB: 7 GiB of memory.
+if [ -n "$FULL" ]; then
+    "mpicc.$MPI" -O2 -Wall -Wextra -Werror "$top/tests/mpi/dropin/large.c" -o large
+    timeout 150 $MPIRUN -n 2 env LD_PRELOAD="$preload" KOLO_PMPI_ATTACH=0 KOLO_REPORT=1 ./large \
+        >large.out 2>large.err || fail "more than 2 GiB: $(cat large.err)"
+    [ "$(grep -c 'has it$' large.out)" = 2 ] &&
+        [ "$(grep -c ' 2 of 2 collectives ran on kolo' large.err)" = 2 ] ||
+        fail "more than 2 GiB: $(cat large.err)"
+fi
 
 # Linked before the MPI it needs no preload.
 flags=$(PKG_CONFIG_PATH=$PREFIX/lib/pkgconfig pkg-config --libs kolo-pmpi)

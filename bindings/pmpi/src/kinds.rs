@@ -93,8 +93,9 @@ const CLASSES: [Class; 8] = [
 fn size_of_type(datatype: ffi::MPI_Datatype) -> Option<usize> {
     let mut size = 0;
     // SAFETY: MPI is initialised; a live type.
-    let code = unsafe { ffi::PMPI_Type_size(datatype, &mut size) };
-    (code == 0 && size >= 0).then_some(size as usize)
+    let code = unsafe { ffi::PMPI_Type_size_x(datatype, &mut size) };
+    // MPIs have different types for it.
+    (code == 0).then(|| usize::try_from(size.whole()).ok())?
 }
 
 fn tables() -> Box<Tables> {

@@ -12,10 +12,10 @@
 //! - The function of `libkolo.so.0`; of communicators on several nodes perhaps by [`levels`].
 //!
 //! Around it: [`alone`] and [`agree`] (all ranks can, at the start), [`nodes`] (where they are),
-//! [`comms`] (what is known of a communicator), [`kinds`] (of a type, of an operation), [`folding`]
-//! (MPI folds what kolo cannot), [`errors`], [`settings`], [`table`] (where MPI is faster),
-//! [`report`]. The functions of MPI are called by their `PMPI_` names; the front knows that these
-//! calls come from kolo.
+//! [`comms`] (what is known of a communicator), [`kinds`] (of a type, of an operation), [`large`]
+//! (elements over 2 GiB), [`folding`] (MPI folds what kolo cannot), [`errors`], [`settings`],
+//! [`table`] (where MPI is faster), [`report`]. The functions of MPI are called by their `PMPI_`
+//! names; the front knows that these calls come from kolo.
 
 /// The place that [`mpi_table`] knows of the other file that kolo has too.
 mod config {

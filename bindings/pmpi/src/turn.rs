@@ -3,6 +3,7 @@
 
 use crate::comms::State;
 use crate::kinds::Kind;
+use crate::large::{self, Way};
 use crate::sys::kolo_pmpi_in_place;
 use mpi::ffi;
 use std::ffi::{c_int, c_void};
@@ -99,6 +100,10 @@ impl Elements {
             unsafe { std::ptr::copy_nonoverlapping(self.at.cast(), to, bytes) };
             return Ok(());
         }
+        if large::is_large(self.kind.size) {
+            // SAFETY: the caller's promise.
+            return unsafe { large::copy(self, to, Way::Pack) };
+        }
         self.in_pieces(|part, offset, bytes| {
             let mut position = 0;
             // SAFETY: the caller's promise.
@@ -126,6 +131,10 @@ impl Elements {
             // SAFETY: the caller's promise; the memory is another one.
             unsafe { std::ptr::copy_nonoverlapping(from, self.at.cast(), bytes) };
             return Ok(());
+        }
+        if large::is_large(self.kind.size) {
+            // SAFETY: the caller's promise; what is sent from there is only read.
+            return unsafe { large::copy(self, from.cast_mut(), Way::Unpack) };
         }
         self.in_pieces(|part, offset, bytes| {
             let mut position = 0;
