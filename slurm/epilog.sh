@@ -141,10 +141,14 @@ is_guarded() {
 # looked at, and not the way: it cannot be exchanged meanwhile.
 enter() {
     cd -P -- "$1" 2>/dev/null && above=$(pwd -P) && is_guarded || return 1
-    cd -P -- "./$2" 2>/dev/null || return 1
-    seen=$(stat -c '%u %a' . 2>/dev/null)
-    if [ "$(pwd -P)" = "${above%/}/$2" ]; then
-        case $seen in "$uid "*00) return 0 ;; esac
+    if cd -P -- "./$2" 2>/dev/null; then
+        seen=$(stat -c '%u %a' . 2>/dev/null)
+        if [ "$(pwd -P)" = "${above%/}/$2" ]; then
+            case $seen in "$uid "*00) return 0 ;; esac
+        fi
+    elif [ ! -e "./$2" ] && [ ! -L "./$2" ]; then
+        # The job has not used it, as is usual.
+        return 1
     fi
     tell "$1/$2 is a link, or not the user's alone: nothing there was looked at" >&2
     return 1

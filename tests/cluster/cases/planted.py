@@ -62,6 +62,10 @@ class Draw:
             folder, self.random.choice(("0777", "0770", "0750", "1777")), folder, folder, DEAD)))
         self.lines.append("ln %s %s/machine.%d" % (self.lure(), folder, DEAD + 1))
 
+    def closed_folder(self, folder):
+        """Root's, by a mistake of somebody: the user cannot even enter it."""
+        self.lines.append("mkdir -m 0700 {0}; echo x >{0}/machine.{1}".format(folder, DEAD))
+
     def own_folder(self, folder):
         """As kolo makes it: a note of a dead process goes, and nothing else."""
         self.lines.append(by(VICTIM, "mkdir -m 0700 {0}; cd {0}; echo x >machine.{1}; "
@@ -130,8 +134,8 @@ def rounds(cluster, draw, uid):
 def planted_links_lead_nowhere(cluster):
     seed = int(os.environ.get("KOLO_TEST_SEED") or random.randrange(1 << 32))
     print("KOLO_TEST_SEED=%d" % seed)
-    kinds = [Draw.linked_folder, Draw.folder_of_another, Draw.open_folder, Draw.own_folder,
-             Draw.moved_folder]
+    kinds = [Draw.linked_folder, Draw.folder_of_another, Draw.open_folder, Draw.closed_folder,
+             Draw.own_folder, Draw.moved_folder]
     for number, kind in enumerate(kinds):
         what = (seed, number, kind.__name__)
         draw = Draw(seed + number)
@@ -150,7 +154,8 @@ def planted_links_lead_nowhere(cluster):
         segments = [path for path in draw.goes if path.startswith("/dev/shm")]
         assert found["DOCTOR"] == segments, (what, found)
         assert found["VICTIM"] == sorted(draw.goes), (what, found)
-        refused = kind in (Draw.linked_folder, Draw.folder_of_another, Draw.open_folder)
+        refused = kind in (Draw.linked_folder, Draw.folder_of_another, Draw.open_folder,
+                           Draw.closed_folder)
         assert ("not the user's alone" in found["SAID"]) == refused, (what, found)
 
 
