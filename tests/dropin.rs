@@ -17,14 +17,14 @@ mod table;
 #[path = "dropin/tables.rs"]
 mod tables;
 
-use kolo::config::mpi_calls;
+use kolo::base::mpi_calls;
 use kolo::tune::mpi_table;
 
 use decide::{
     Across, Agreement, Attach, Class, Collective, Decision, Elements, Known, Left, Reason, Size,
     Stage,
 };
-use kolo::config::mpi_calls::{ListedCalls, WrongCall};
+use kolo::base::mpi_calls::{ListedCalls, WrongCall};
 
 const CALLS: usize = 200_000;
 

@@ -8,11 +8,11 @@
  * carries its name, communicator and error text (call.c), and all data calls take one path:
  * views are checked, gaps are packed away, the C function runs, results are unpacked.
  * kolo_fortran.c has the entry points of the data calls, quick.c the short way of the most usual
- * ones, staged.c the temporaries, control.c the entry points of all others, op.c operations of the program, words.c Fortran's
- * names for what libkolo's sentences speak of, registered.c arrays that peers read in place, wide.c
- * and the functions of wide.awk integers of 8 bytes. The files are compiled once
- * for each Fortran compiler, with that compiler's
- * ISO_Fortran_binding.h; native.c is for gfortran alone. */
+ * ones, staged.c the temporaries, control.c the entry points of all others, op.c operations of the
+ * program, words.c Fortran's names for what libkolo's sentences speak of, registered.c arrays that
+ * peers read in place, wide.c and the functions of wide.awk integers of 8 bytes. The files are
+ * compiled once for each Fortran compiler, with that compiler's ISO_Fortran_binding.h; native.c is
+ * for gfortran alone. */
 #ifndef KOLO_FORTRAN_H
 #define KOLO_FORTRAN_H
 

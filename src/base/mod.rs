@@ -48,6 +48,8 @@ pub mod interfaces;
 pub mod knock;
 pub mod last_words;
 pub mod lasting;
+#[doc(hidden)]
+pub mod mpi_calls;
 pub mod own_thread;
 pub mod pci_bus;
 pub mod place;

@@ -4,9 +4,9 @@
 //! means the same in a file, in the environment and in a call.
 
 use super::lists::ChoiceList;
-use super::mpi_calls::{self, bytes};
 use super::value::{FaultFlip, HostPort, PrefixList, Value, size_text};
 use super::word::Word;
+use crate::base::mpi_calls::{self, bytes};
 use std::time::Duration;
 
 /// The set of values of an option.

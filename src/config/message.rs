@@ -2,10 +2,10 @@
 
 use super::kind::Kind;
 use super::lists::{BadWord, ChoiceList};
-use super::mpi_calls::{self, MpiCollective, WrongCall};
 use super::option::Opt;
 use super::options::OPTIONS;
 use super::source::{Layer, Origin, Source, Spot};
+use crate::base::mpi_calls::{self, MpiCollective, WrongCall};
 use crate::base::{Code, Error};
 
 /// Values and keys longer than this are cut in messages.

@@ -45,8 +45,6 @@ mod layers;
 mod lists;
 mod lock;
 mod message;
-#[doc(hidden)]
-pub mod mpi_calls;
 mod nccl;
 #[macro_use]
 mod option;

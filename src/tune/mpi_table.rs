@@ -21,10 +21,10 @@
 //! that were measured, bytes:kolo/MPI in microseconds, which say how far apart the two are.
 //!
 //! The drop-in has this file as a part of its own, so it uses nothing of kolo but another such
-//! file, `config/mpi_calls.rs`.
+//! file, `base/mpi_calls.rs`.
 
-use crate::config::mpi_calls::sizes_of;
-pub use crate::config::mpi_calls::{SIZES, UNKNOWN};
+use crate::base::mpi_calls::sizes_of;
+pub use crate::base::mpi_calls::{SIZES, UNKNOWN};
 use std::fmt::Write;
 
 /// Files are no larger than this.

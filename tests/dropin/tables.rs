@@ -57,6 +57,18 @@ fn a_table_speaks_of_the_same_calls() {
     }
 }
 
+/// An inclusive scan of integers of 4 bytes.
+fn scan(ranks: u32, count: u64) -> (Collective, u32, Size) {
+    let elements = Elements {
+        class: Some(Class::Integer),
+        bytes: 4,
+        count,
+        sums: true,
+        ordered: false,
+    };
+    (Collective::Scan, ranks, Size::Elements(elements))
+}
+
 #[test]
 fn what_was_measured_goes_before_what_is_built_in() {
     let parse = |lines: &str| StayTable::parse(&format!("format 1\n{lines}")).unwrap();
@@ -99,16 +111,6 @@ fn what_was_measured_goes_before_what_is_built_in() {
     let (faster, left) = (Decision::Pass(Reason::Faster), Decision::Pass(Reason::Left));
     let both = [&measured, &built_in];
     let bcast = |ranks, bytes| (Collective::Bcast, ranks, Size::Bytes(bytes));
-    let scan = |ranks, count| {
-        let elements = Elements {
-            class: Some(Class::Integer),
-            bytes: 4,
-            count,
-            sums: true,
-            ordered: false,
-        };
-        (Collective::Scan, ranks, Size::Elements(elements))
-    };
     let gatherv = |ranks| (Collective::Gatherv, ranks, Size::Unknown);
     for (named, asked, wanted) in [
         ("all", bcast(4, 64 << 10), faster),

@@ -24,7 +24,7 @@ const STILL: &[(&str, &str, &str)] = &[
     ),
     (
         "bindings/pmpi/src/lib.rs",
-        "src/config/mpi_calls.rs",
+        "src/base/mpi_calls.rs",
         "as above",
     ),
     (

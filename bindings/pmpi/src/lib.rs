@@ -18,8 +18,8 @@
 //! names; the front knows that these calls come from kolo.
 
 /// The place that [`mpi_table`] knows of the other file that kolo has too.
-mod config {
-    pub use crate::mpi_calls;
+mod base {
+    pub(crate) use crate::mpi_calls;
 }
 
 mod agree;
@@ -39,7 +39,7 @@ mod kinds;
 mod levels;
 mod memory;
 mod moves;
-#[path = "../../../src/config/mpi_calls.rs"]
+#[path = "../../../src/base/mpi_calls.rs"]
 mod mpi_calls;
 #[path = "../../../src/tune/mpi_table.rs"]
 #[allow(dead_code, reason = "the command writes such tables")]

@@ -98,7 +98,9 @@ impl<'a> Waiter<'a> {
             return Err(self.inner.stop_error().during(self.call.name));
         }
         let (inner, call) = (self.inner, self.call);
-        let long = self.long.get_or_insert_with(|| Box::new(Long::begin(inner, call)));
+        let long = self
+            .long
+            .get_or_insert_with(|| Box::new(Long::begin(inner, call)));
         // The call that waits is this thread's, whatever its end stops.
         let result = long.wait(peer).map_err(|error| inner.tells(error));
         long.has_failed |= result.is_err();

@@ -10,14 +10,14 @@ pub fn page() -> Leaf {
     page.text(
         "Each key below is also a variable of the environment: `buffsize` is `KOLO_BUFFSIZE`. An \
          unknown key, an unknown `KOLO_*` variable and a bad value are errors that name the place \
-         and the nearest name. A size takes K, M, G or T for powers of 1024, also written MB or MiB.",
+         and the nearest name. A size takes K, M, G or T for powers of 1024, also as MB or MiB.",
     );
     page.text(
-        "A file may begin with include = [\"other.toml\"]. Below [profile.NAME] stand settings that \
-         hold where the job names that profile (KOLO_PROFILE, or srun --kolo=NAME where Slurm's \
-         plugin is installed), below [[when]] those that hold where its conditions do. A file of \
-         the site may fix settings by lock = [\"key\"], and name a default_profile. The page \
-         guide/sites.md has examples; kolo config show --origin tells where each value is from.",
+        "A file may begin with include = [\"other.toml\"]. Below [profile.NAME] stand settings \
+         that hold where the job names that profile (KOLO_PROFILE, or srun --kolo=NAME where \
+         Slurm's plugin is installed), below [[when]] those that hold where its conditions do. A \
+         file of the site may fix settings by locked = [\"key\"], and name a default_profile. The \
+         page settings.md has examples; kolo config show --origin tells where each value is from.",
     );
     for (tag, title) in [
         (Tag::Site, "SETTINGS OF A SITE"),
