@@ -36,6 +36,7 @@ mod folding;
 mod footprint;
 mod forms;
 mod kinds;
+mod large;
 mod levels;
 mod memory;
 mod moves;
