@@ -34,6 +34,8 @@ mod kernels_file;
 mod launcher;
 #[path = "kolo/names.rs"]
 mod names;
+#[path = "kolo/object.rs"]
+mod object;
 #[path = "kolo/out.rs"]
 mod out;
 #[path = "kolo/pages/mod.rs"]

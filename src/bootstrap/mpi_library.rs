@@ -125,6 +125,14 @@ pub fn files(family: &str) -> Vec<PathBuf> {
     places
 }
 
+/// The files that may be the library of a family where no variable names one.
+pub fn own_files(family: &str) -> Vec<PathBuf> {
+    let program = std::env::current_exe().ok();
+    let mut places = places(None, program.as_deref(), family);
+    places.retain(|place| !is_left_to_linker(place));
+    places
+}
+
 /// A name without a folder.
 fn is_left_to_linker(place: &Path) -> bool {
     place.parent() == Some(Path::new(""))

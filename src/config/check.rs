@@ -30,20 +30,31 @@ pub struct FileCheck {
 /// Looks for mistakes in one file and those that it includes. It counts as a file of the site,
 /// unless it is the one that this user or `KOLO_CONFIG` has.
 pub fn check_file(path: &Path, sources: &Sources) -> FileCheck {
-    let (layer, files) = read_alone(path, sources);
+    let (layer, mut files) = read_alone(path, sources);
+    // A draft is its writer's alone until it lies in its place.
+    if layer_of(path, sources).is_some() {
+        files.warn_of_unread();
+    }
     checked(files, layer.is_of_site())
 }
 
 /// Looks for mistakes in all files of these sources.
 pub fn check_all(sources: &Sources) -> FileCheck {
-    checked(SettingsFiles::of(sources), true)
+    let mut files = SettingsFiles::of(sources);
+    files.warn_of_unread();
+    checked(files, true)
+}
+
+/// The layer that this file is read for, if it is one of these sources.
+fn layer_of(path: &Path, sources: &Sources) -> Option<Layer> {
+    let name = |path: &Path| path.canonicalize().ok();
+    let is_it = |(_, other): &(Layer, PathBuf)| name(other).is_some_and(|o| Some(o) == name(path));
+    let found = sources.files().into_iter().find(is_it);
+    found.map(|(layer, _)| layer)
 }
 
 fn read_alone(path: &Path, sources: &Sources) -> (Layer, SettingsFiles) {
-    let name = |path: &Path| path.canonicalize().ok();
-    let is_it = |(_, other): &(Layer, PathBuf)| name(other).is_some_and(|o| Some(o) == name(path));
-    let layer = sources.files().into_iter().find(is_it);
-    let layer = layer.map_or(Layer::System, |(layer, _)| layer);
+    let layer = layer_of(path, sources).unwrap_or(Layer::System);
     let mut files = SettingsFiles::none_of(sources);
     files.add(layer, path.to_owned());
     if files.faults.is_empty() && !files.seen.iter().any(|file| file.found) {

@@ -74,10 +74,16 @@ impl SettingsFiles {
             found: text.is_some(),
         });
         if let Some(text) = text {
-            self.warnings
-                .extend(trust::foreign(&path, self.prefix.as_deref()));
+            let fault = trust::foreign(&path, self.prefix.as_deref());
+            self.warnings.extend(fault.map(trust::warning));
             self.take(layer, path, &text, &mut Vec::new());
         }
+    }
+
+    /// Adds a warning for each file of the site that root alone can read.
+    pub(super) fn warn_of_unread(&mut self) {
+        let unread = trust::unread(&self.seen, self.prefix.as_deref());
+        self.warnings.extend(unread.into_iter().map(trust::warning));
     }
 
     /// Keeps what a file says, behind what the files say that it includes.
@@ -138,8 +144,8 @@ impl SettingsFiles {
                     found: true,
                 });
                 // By the true name: that of a link, or with `..`, may seem to lie in the prefix.
-                self.warnings
-                    .extend(trust::foreign(&name, self.prefix.as_deref()));
+                let fault = trust::foreign(&name, self.prefix.as_deref());
+                self.warnings.extend(fault.map(trust::warning));
                 self.take(layer, path, &text, within);
             }
             Err(error) => {

@@ -92,6 +92,7 @@ pub use settings::Settings;
 pub use shape::{ShapeEntry, compare_shapes, digest};
 pub use source::{FileSeen, Layer, Origin, Position, Source};
 pub use sources::Sources;
+pub use trust::faults_of_files;
 pub use value::{FaultFlip, HostPort, PrefixList, Value};
 pub use word::Word;
 pub use words::{

@@ -17,6 +17,8 @@ use toml::Spanned;
 const VERSION: i64 = 1;
 /// Files may have this size.
 const MAX_FILE_BYTES: u64 = 16 << 20;
+/// More ranks than any node has.
+const MOST_RANKS: u32 = 1 << 16;
 const REMEDY: &str = "correct the graph file (docs/topology.md shows its form), or leave \
                       KOLO_GRAPH_FILE out and let kolo search";
 
@@ -129,11 +131,23 @@ impl NodeGraph {
     /// trees that miss a rank or visit one twice, ports that do not exist, negative numbers.
     pub fn from_text(text: &str, source: &str, ranks: &[Rank]) -> Result<NodeGraph> {
         let reader = Reader { text, source };
-        let file: File = toml::from_str(text).map_err(|error| {
-            let at = error.span().unwrap_or(0..0);
-            reader.bad(at, "file", error.message())
-        })?;
-        reader.graph(&file, ranks)
+        reader.graph(&reader.file()?, ranks)
+    }
+
+    /// Looks for mistakes in the text of a graph file, for a node of as many ranks as it says.
+    ///
+    /// # Errors
+    /// Those of [`NodeGraph::from_text`]; that it is for no ranks, or for too many.
+    pub fn check_text(text: &str, source: &str) -> Result<()> {
+        let reader = Reader { text, source };
+        let file = reader.file()?;
+        let count = u32::try_from(*file.ranks.get_ref()).ok();
+        let Some(count) = count.filter(|count| (1..=MOST_RANKS).contains(count)) else {
+            let why = format!("a node has 1 to {MOST_RANKS}");
+            return Err(reader.bad(file.ranks.span(), "ranks", &why));
+        };
+        let ranks: Vec<Rank> = (0..count).map(Rank).collect();
+        reader.graph(&file, &ranks).map(drop)
     }
 }
 
@@ -144,6 +158,13 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    fn file(&self) -> Result<File> {
+        toml::from_str(self.text).map_err(|error| {
+            let at = error.span().unwrap_or(0..0);
+            self.bad(at, "file", error.message())
+        })
+    }
+
     fn bad(&self, at: Range<usize>, element: &str, why: &str) -> Error {
         let before = self.text.get(..at.start).unwrap_or("");
         let line = 1 + before.matches('\n').count();

@@ -168,3 +168,40 @@ fn two_files_differ_in_what_one_has_and_the_other_has_not() {
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("/nowhere/b.toml is not there"));
 }
+
+/// Mistakes that a job would end with, the doctor says before.
+#[test]
+fn the_doctor_reads_the_files_that_settings_name() {
+    let doctor = |words: &[&str], variables: &[(&str, &str)]| {
+        let mut command = kolo();
+        command.args(["doctor", "--json"]).args(words);
+        command.envs(variables.iter().copied());
+        let output = command.output().expect("the program starts");
+        let said: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let found = said["findings"].as_array().expect("findings").clone();
+        let of_settings = |one: &serde_json::Value| one["check"] == "settings";
+        let found = found.into_iter().filter(of_settings);
+        let what = |one: serde_json::Value| one["what"].as_str().expect("a text").to_owned();
+        found.map(what).collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(doctor(&[], &[]), "");
+    let said = doctor(&[], &[("KOLO_TOPO_FILE", "/nonexistent/x")]);
+    let begin = "topo_file (variable KOLO_TOPO_FILE): ";
+    assert!(
+        said.starts_with(begin) && said.contains("/nonexistent/x"),
+        "{said}"
+    );
+    // A file server may be away, and no node is drained for that; a wrong file stays wrong.
+    let node = |path: &str| doctor(&["--node"], &[("NCCL_TOPO_FILE", path)]);
+    assert_eq!(node("/nonexistent/x"), "");
+    let text = file("no-machine", "node17\n");
+    let said = node(text.to_str().unwrap());
+    assert!(
+        said.starts_with("topo_file (variable NCCL_TOPO_FILE): "),
+        "{said}"
+    );
+    let settings = file("names", "graph_file = \"/nonexistent/y\"\n");
+    let said = doctor(&[], &[("KOLO_CONFIG", settings.to_str().unwrap())]);
+    let begin = format!("graph_file (file {}): ", settings.display());
+    assert!(said.starts_with(&begin), "{said}");
+}

@@ -249,3 +249,27 @@ fn tune_gives_what_it_measured() {
     std::fs::remove_file(&file).unwrap();
     assert!(written.contains("Broadcast"), "{written}");
 }
+
+/// A module sets the variable; what is installed is the same with it.
+#[test]
+fn info_tells_each_library_and_the_one_that_a_variable_names() {
+    let said = |named: Option<&str>| {
+        let mut command = kolo();
+        command.args(["info", "--json"]);
+        command.envs(named.map(|name| ("KOLO_MPI_LIBRARY", name)));
+        let output = command.output().expect("the program starts");
+        serde_json::from_slice::<Value>(&output.stdout).expect("JSON")
+    };
+    let (without, with) = (said(None), said(Some("/opt/gone/libkolo_mpi.so")));
+    for family in ["openmpi", "mpich", "abi"] {
+        assert_eq!(with[family], without[family], "{family}");
+        assert!(with[family].is_string(), "{family}");
+    }
+    assert_eq!(without["mpi_library"], Value::Null);
+    let named = with["mpi_library"].as_str().expect("a sentence");
+    let begin = "KOLO_MPI_LIBRARY names /opt/gone/libkolo_mpi.so, which is not there";
+    assert!(named.starts_with(begin), "{named}");
+    let program = env!("CARGO_BIN_EXE_kolo");
+    let named = said(Some(program))["mpi_library"].to_string();
+    assert!(named.contains("which is no libkolo_mpi.so"), "{named}");
+}

@@ -40,7 +40,7 @@ static const int built = LIKE_MPICH;
 #endif
 
 /* For `kolo doctor`, as the file names no MPI: the family, and the MPI that is loaded where there
- * is none. `readelf -n` shows it; src/bin/kolo/doctor/object.rs reads it. */
+ * is none. `readelf -n` shows it; src/bin/kolo/object.rs reads it. */
 #define SAID BUILT "\0" KOLO_MPI_DEFAULT
 static const struct {
     uint32_t name_bytes, said_bytes, type;

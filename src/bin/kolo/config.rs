@@ -69,9 +69,13 @@ pub fn run(args: &ConfigArgs) -> Result<()> {
     }
 }
 
-/// The table of what MPI does faster, if the settings name a file.
+/// The table of what MPI does faster, if the settings of this process name a file.
 fn table_in_force() -> Option<PathBuf> {
-    let settings = Settings::load(&[]).ok()?;
+    table_of(&Settings::load(&[]).ok()?)
+}
+
+/// The table of what MPI does faster, if these settings name a file.
+pub fn table_of(settings: &Settings) -> Option<PathBuf> {
     let named = settings.pmpi_table()?;
     let is_file = !["built-in", "none"].contains(&named);
     is_file.then(|| PathBuf::from(named))
@@ -83,7 +87,10 @@ fn is_table(path: &Path) -> bool {
 }
 
 /// How many sections a table has.
-fn table(path: &Path) -> Result<usize> {
+///
+/// # Errors
+/// It cannot be read, or is no table.
+pub fn sections(path: &Path) -> Result<usize> {
     let text = input_file::text(path, mpi_table::MOST_BYTES as u64).map_err(|error| {
         let doing = format!("{} cannot be read", path.display());
         input_file::refused(
@@ -117,7 +124,7 @@ fn check(names: &[PathBuf]) -> Result<()> {
             .cloned()
             .collect(),
     };
-    for (path, found) in tables.iter().map(|path: &PathBuf| (path, table(path))) {
+    for (path, found) in tables.iter().map(|path: &PathBuf| (path, sections(path))) {
         match found {
             Ok(sections) if speaks => {
                 let path = path.display();

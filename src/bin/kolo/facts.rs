@@ -4,7 +4,9 @@ use crate::algorithms;
 use crate::gpus::DriverGpus;
 use crate::kernels_file;
 use crate::launcher::{self, Family};
+use crate::object;
 use kolo::base::interfaces::{self, Interface};
+use kolo::bootstrap::mpi_library::VARIABLE;
 use kolo::config::{self, Settings};
 use kolo::cuda::{ListedDevice, NvmlFacts};
 use kolo::topo::{self, Machine};
@@ -98,10 +100,11 @@ fn of_build() -> Vec<Fact> {
     let prefix = prefix.map_or("not installed".into(), |path| path.display().to_string());
     facts.push(fact("prefix", prefix));
     for family in Family::ALL {
-        let found = launcher::find(family).map(|path| path.display().to_string());
+        let found = launcher::find_own(family).map(|path| path.display().to_string());
         let place = found.unwrap_or("libkolo_mpi.so not found".into());
         facts.push(fact(family.name(), place));
     }
+    facts.extend(launcher::named_library().map(|path| fact("mpi library", named_library(&path))));
     let types = kolo::dtype::DataType::ALL.map(|dtype| dtype.name());
     facts.push(words("types", &types));
     facts.push(words(
@@ -115,6 +118,19 @@ fn of_build() -> Vec<Fact> {
     let transports = "threads of one process, memory of one machine, a network between machines";
     facts.push(fact("transports", transports));
     facts
+}
+
+/// Which library the variable names.
+fn named_library(path: &Path) -> String {
+    let which = match object::family_of_library(path) {
+        Some(family) => format!("the library for {family}"),
+        None if path.is_file() => "which is no libkolo_mpi.so".to_owned(),
+        None => "which is not there".to_owned(),
+    };
+    format!(
+        "{VARIABLE} names {}, {which}; kolo takes it in place of these",
+        path.display()
+    )
 }
 
 /// One line of words.

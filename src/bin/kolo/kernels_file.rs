@@ -1,5 +1,6 @@
 //! The file with the kernels of GPUs: where it is, and whether it can be of use.
 
+use kolo::base::Code;
 use kolo::config::Settings;
 use kolo::exec::cuda::layout;
 use std::io::Read;
@@ -24,6 +25,18 @@ pub struct KernelsFault {
     pub what: String,
     /// What to do.
     pub fix: String,
+    /// Whether the file could not be read, which may pass.
+    pub is_unread: bool,
+}
+
+impl KernelsFault {
+    /// Its code as an error.
+    pub fn code(&self) -> Code {
+        match self.is_unread {
+            true => Code::SystemError,
+            false => Code::InvalidUsage,
+        }
+    }
 }
 
 /// The file that the settings lead to.
@@ -35,6 +48,7 @@ pub fn find(settings: &Settings, is_software: Option<bool>) -> Result<PathBuf, K
     let path = settings.kernels().map_err(|error| KernelsFault {
         what: error.into_what(),
         fix: GET.into(),
+        is_unread: false,
     })?;
     look(&path, is_software)?;
     Ok(path)
@@ -46,15 +60,17 @@ fn look(path: &Path, is_software: Option<bool>) -> Result<(), KernelsFault> {
         Err(KernelsFault {
             what,
             fix: fix.into(),
+            is_unread: false,
         })
     };
     let begin = match beginning(path) {
         Ok(begin) => begin,
         Err(error) => {
-            return fault(
-                format!("kolo's kernels are not there: {shown}: {error}"),
-                GET,
-            );
+            return Err(KernelsFault {
+                what: format!("kolo's kernels are not there: {shown}: {error}"),
+                fix: GET.into(),
+                is_unread: true,
+            });
         }
     };
     let of_software = begin.starts_with(OF_SOFTWARE.as_bytes());

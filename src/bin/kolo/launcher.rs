@@ -3,13 +3,14 @@
 //! `kolo` is linked to no MPI. A launcher is recognised by the variables it sets; then the
 //! `libkolo_mpi.so` of the same family is loaded, which hands out a table of functions.
 
+use crate::object;
 use kolo::base::{Error, Result};
 use kolo::bootstrap::launch::mistake;
 use kolo::bootstrap::mpi_abi::{API_VERSION, MpiApi, MpiComm, MpiTable};
 use kolo::bootstrap::mpi_library::{self, LIBRARY, VARIABLE};
 use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, c_int};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// Families of MPI that share a binary interface.
@@ -180,6 +181,60 @@ pub fn find(family: Family) -> Option<PathBuf> {
     places(family).into_iter().find(|place| place.is_file())
 }
 
+/// The library of a family that belongs to this program, whatever a variable names.
+pub fn find_own(family: Family) -> Option<PathBuf> {
+    let places = mpi_library::own_files(family.name());
+    places.into_iter().find(|place| place.is_file())
+}
+
+/// The library that the variable names, which kolo takes whatever the launcher is.
+pub fn named_library() -> Option<PathBuf> {
+    variable(VARIABLE).map(PathBuf::from)
+}
+
+/// The loaded module of kolo, which sets that variable.
+pub fn loaded_module() -> Option<String> {
+    let modules = variable("LOADEDMODULES")?;
+    let of_kolo = |name: &&str| name.starts_with("kolo/") && !name.starts_with("kolo/dropin");
+    modules.split(':').rfind(of_kolo).map(str::to_owned)
+}
+
+/// Remedy where the variable names the library of another MPI.
+pub fn other_library(module: Option<&str>, family: &str) -> String {
+    let load = match module {
+        Some(module) => format!("load kolo's module for {family} in place of {module}, which sets"),
+        None => format!("load kolo's module for {family} in place of one that sets"),
+    };
+    format!("{load} {VARIABLE}, or unset the variable")
+}
+
+/// An error where the library that the variable names is for none of these families: MPI would
+/// start each process alone, or not at all.
+fn check_named(families: &[Family]) -> Result<()> {
+    let named = named_library();
+    let built = |path: PathBuf| Some((object::family_of_library(&path)?, path));
+    match named.and_then(built) {
+        Some((family, path)) => of_one(&path, &family, families, loaded_module().as_deref()),
+        None => Ok(()),
+    }
+}
+
+fn of_one(path: &Path, family: &str, families: &[Family], module: Option<&str>) -> Result<()> {
+    let any = Family::Abi.name();
+    let fits = family == any || families.iter().any(|one| one.name() == family);
+    let Some(first) = families.first().filter(|_| !fits) else {
+        return Ok(());
+    };
+    Err(Error::usage(
+        format!(
+            "{VARIABLE} names {}, the library for {family}, and the launcher is that of {}",
+            path.display(),
+            first.name()
+        ),
+        other_library(module, first.name()),
+    ))
+}
+
 /// The library of the first of these families that has one, or else the one for every MPI with the
 /// standard interface.
 fn find_for(families: &[Family]) -> Option<PathBuf> {
@@ -205,6 +260,7 @@ impl Mpi {
     /// # Errors
     /// No library, one of another version, or MPI that cannot be started.
     pub fn start(families: &[Family]) -> Result<Mpi> {
+        check_named(families)?;
         let Some(library) = find_for(families) else {
             return Err(not_found(families));
         };
@@ -404,6 +460,23 @@ mod tests {
         assert_eq!(of(&pmi2), StartedBy::SlurmPmi2);
         assert_eq!(of(&[step]), StartedBy::SlurmNone);
         assert_eq!(of(&[("SLURM_STEP_NUM_TASKS", "1")]), StartedBy::Nobody);
+    }
+
+    #[test]
+    fn a_named_library_of_another_family_is_refused_with_the_variable() {
+        let path = Path::new("/opt/kolo/lib/kolo/mpich/libkolo_mpi.so");
+        let of = |family, families: &[Family]| of_one(path, family, families, Some("kolo/1-mpich"));
+        let error = of("mpich", &[Family::OpenMpi]).unwrap_err().to_string();
+        let words = [
+            "KOLO_MPI_LIBRARY names /opt/kolo/lib/kolo/mpich/libkolo_mpi.so, the library for mpich",
+            "kolo's module for openmpi in place of kolo/1-mpich, which sets KOLO_MPI_LIBRARY",
+            "unset the variable",
+        ];
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
+        of("mpich", &[Family::Mpich]).unwrap();
+        of("mpich", &[Family::OpenMpi, Family::Mpich]).unwrap();
+        of("abi", &[Family::OpenMpi]).unwrap();
+        of("mpich", &[]).unwrap();
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::comm::calling::call::{Collective, describe};
 use crate::comm::calling::waiting_call::WaitingCall;
 use crate::comm::owned::Exec;
 use crate::comm::state::Inner;
+use crate::config::{Origin, Settings};
 use crate::dtype::DataType;
 use crate::exec::stop::Mismatch;
 use crate::proxy::service::Alarm;
@@ -18,6 +19,16 @@ use crate::wire::signature::Signature;
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
 use std::time::Duration;
+
+/// The setting that ends a wait, as whoever has set it knows it.
+pub(in crate::comm) fn limit(settings: &Settings, timeout: Duration) -> String {
+    let seconds = timeout.as_secs_f64();
+    match settings.entry("timeout").map(|it| &it.source.origin) {
+        Some(Origin::Variable(name)) => format!("{name}={seconds}"),
+        Some(origin) => format!("timeout = {seconds} ({origin})"),
+        None => format!("KOLO_TIMEOUT={seconds}"),
+    }
+}
 
 /// How long the reason of a failed connection is waited for.
 const NEWS: Duration = Duration::from_millis(500);
@@ -437,6 +448,26 @@ fn late_rank(inner: &Inner, call: &WaitingCall, peer: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Sources;
+
+    #[test]
+    fn the_limit_of_a_wait_is_named_as_it_was_set() {
+        let shown = |sources: &Sources| {
+            let settings = Settings::load_from(sources).unwrap();
+            limit(&settings, settings.timeout().unwrap())
+        };
+        let pair = |key: &str| (key.to_owned(), "2.5".to_owned());
+        let by_variable = Sources {
+            environment: [pair("KOLO_TIMEOUT")].into(),
+            ..Sources::default()
+        };
+        assert_eq!(shown(&by_variable), "KOLO_TIMEOUT=2.5");
+        let by_program = Sources {
+            caller: vec![pair("timeout")],
+            ..Sources::default()
+        };
+        assert_eq!(shown(&by_program), "timeout = 2.5 (the calling program)");
+    }
 
     fn votes(signatures: &[u64]) -> Option<Vote> {
         vote((10..).zip(signatures.iter().copied()))

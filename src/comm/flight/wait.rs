@@ -293,9 +293,8 @@ impl<'a> Long<'a> {
                 || {
                     format!(
                         "look into the output of that rank, which may compute, write files or \
-                         hang; KOLO_TIMEOUT={} is how long calls wait here, and none is without \
-                         limit",
-                        wait.timeout.as_secs_f64()
+                         hang; {} is how long calls wait here, and none is without limit",
+                        fault::limit(&self.inner.settings, wait.timeout)
                     )
                 },
                 str::to_owned,

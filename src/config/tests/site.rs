@@ -415,3 +415,40 @@ fn the_examples_mean_what_they_say() {
     }
     assert!(CHANGED.windows(2).all(|two| place(two[0]) < place(two[1])));
 }
+
+/// Root reads everything, and would find nothing wrong with a file that stops every job of a user.
+#[test]
+fn the_check_of_root_tells_of_a_file_that_users_cannot_read() {
+    use std::os::unix::fs::PermissionsExt;
+    let sandbox = Sandbox::new();
+    let path = sandbox.write("etc/kolo/kolo.toml", "wait = \"spin\"\n");
+    let warnings = || {
+        let all = check_all(&sandbox.sources).warnings;
+        assert_eq!(check_file(&path, &sandbox.sources).warnings, all);
+        let settings = sandbox.load().unwrap();
+        let faults = faults_of_files(settings.files(), sandbox.sources.prefix.as_deref());
+        assert_eq!(faults.len(), all.len(), "the doctor has {faults:?}");
+        all.join("\n")
+    };
+    let mode = |mode| {
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode(0o644);
+    assert_eq!(warnings(), "");
+    mode(0o666);
+    assert!(warnings().contains("may be written by everybody"));
+    // SAFETY: takes nothing.
+    if unsafe { libc::geteuid() } != 0 {
+        crate::base::skip::skip("root", "who can read a file is told to root");
+        return;
+    }
+    mode(0o600);
+    let said = warnings();
+    let words = ["kolo.toml holds", "only root can read it", "chmod a+r"];
+    assert!(words.iter().all(|word| said.contains(word)), "{said}");
+    // A draft that lies elsewhere is its writer's.
+    let draft = sandbox.write("draft.toml", "wait = \"spin\"\n");
+    let private = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(&draft, private).unwrap();
+    assert_eq!(check_file(&draft, &sandbox.sources).warnings.len(), 0);
+}

@@ -93,6 +93,10 @@ pub struct StartFacts {
 pub struct LinkedFacts {
     /// The file as it was named.
     pub file: String,
+    /// Whether the variable of kolo's library names it, and no user.
+    pub is_named: bool,
+    /// The module that sets this variable, if one does.
+    pub module: Option<String>,
     /// Why it cannot be read.
     pub fault: Option<String>,
     /// The MPIs that come with it.

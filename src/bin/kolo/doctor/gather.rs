@@ -1,13 +1,16 @@
 //! Reads the facts from the system. Nothing here judges.
 
-use super::facts::{Gathered, NodeFacts, NodeSeen, RankFacts, StartFacts, Trials, TunerFacts};
+use super::facts::{
+    Gathered, LinkedFacts, NodeFacts, NodeSeen, RankFacts, StartFacts, Trials, TunerFacts,
+};
 use super::gather_network::{listen, names_in, of_network};
-use super::{gather_left, linked};
+use super::{gather_files, gather_left, linked};
 use crate::facts as system;
 use crate::launcher::{self, Family};
+use crate::object::family_of_library;
 use kolo::base::{Code, Error, folder, input_file};
 use kolo::bootstrap::check_secret_file;
-use kolo::bootstrap::mpi_library::{LIBRARY, VARIABLE};
+use kolo::bootstrap::mpi_library::LIBRARY;
 use kolo::bootstrap::reach::Listeners;
 use kolo::config::{self, Cma, CmaPtracer, Settings};
 use kolo::topo;
@@ -30,8 +33,16 @@ impl ThisRank {
     /// a job that has used something up.
     pub fn look(program: Option<&Path>, lasting: bool) -> ThisRank {
         let (settings, faults) = Settings::load_with_faults();
+        let prefix = config::install_prefix();
+        // Whose a file is keeps no node from working.
+        let of_files = match lasting {
+            true => Vec::new(),
+            false => config::faults_of_files(settings.files(), prefix.as_deref()),
+        };
         let faults = faults
             .into_iter()
+            .chain(gather_files::faults(&settings))
+            .chain(of_files)
             .filter(|error| !lasting || error.code != Code::SystemError)
             .map(Error::into_parts)
             .map(|error| (error.what, error.remedy.into_owned()));
@@ -99,18 +110,24 @@ fn of_machine(here: &ThisRank, facts: &mut NodeFacts) {
 }
 
 fn start(program: Option<&Path>, lasting: bool) -> StartFacts {
-    let named = launcher::variable(VARIABLE).map(PathBuf::from);
-    let files = program.map(Path::to_path_buf).into_iter().chain(named);
-    let linked = files.map(|file| linked::of_file(&file));
+    let named = launcher::named_library();
+    let of_variable = named.as_deref().map(|file| LinkedFacts {
+        is_named: true,
+        module: launcher::loaded_module(),
+        ..linked::of_file(file)
+    });
+    let linked = program.map(linked::of_file).into_iter().chain(of_variable);
+    let named = named.as_deref().and_then(family_of_library);
+    let has = |family: &Family| {
+        launcher::find_own(*family).is_some() || named.as_deref() == Some(family.name())
+    };
     StartFacts {
         by: launcher::started_by(),
         linked: linked
             .filter(|one| !lasting || one.fault.is_none())
             .collect(),
         installed: config::install_prefix().map(|_| {
-            let found = Family::ALL
-                .into_iter()
-                .filter(|one| launcher::find(*one).is_some());
+            let found = Family::ALL.into_iter().filter(has);
             found.map(|family| family.name().to_owned()).collect()
         }),
     }

@@ -1,9 +1,9 @@
 //! Which MPI a program loads, by all that the loader would load with it.
 
 use super::facts::{KoloFacts, LinkedFacts, MpiFacts};
-use super::object::{ElfObject, MpiNames, NoObject};
 use super::search::{LoadedFile, Loader, Missing};
 use crate::launcher;
+use crate::object::{ElfObject, MpiNames, NoObject};
 use std::path::{Path, PathBuf};
 
 /// The program, or the library, that a user names.
@@ -217,8 +217,8 @@ fn by_name(name: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::object::Dynamic;
     use super::*;
+    use crate::object::Dynamic;
 
     #[test]
     fn families_are_known_by_names() {

@@ -14,6 +14,7 @@ mod cache;
 mod facts;
 mod finding;
 mod gather;
+mod gather_files;
 mod gather_gpus;
 mod gather_left;
 mod gather_network;
@@ -23,7 +24,6 @@ mod limits;
 mod linked;
 mod mpi;
 mod network;
-mod object;
 mod placement;
 #[cfg(test)]
 mod samples;

@@ -2,7 +2,8 @@
 
 use super::facts::{Gathered, LinkedFacts, MpiFacts, StartFacts};
 use super::finding::{Finding, WithFix, list, on_nodes};
-use crate::launcher::StartedBy;
+use crate::launcher::{StartedBy, other_library};
+use kolo::bootstrap::mpi_library::VARIABLE;
 
 /// A program, or a library of kolo, that does not fit the launcher; two MPIs in one program.
 pub fn mpi(job: &Gathered) -> Vec<Finding> {
@@ -149,6 +150,19 @@ fn mismatch(by: StartedBy, one: &LinkedFacts, mpi: &MpiFacts) -> Option<WithFix>
         _ => return None,
     };
     let (file, how) = (&one.file, brought(mpi));
+    if one.is_named {
+        let other = if is_open { "mpich" } else { "openmpi" };
+        return Some((
+            format!(
+                "{VARIABLE} names {file}, which is linked to {family} ({how}), and {by} started \
+                 this: each rank would be alone"
+            ),
+            format!(
+                "{}; or start it with {fix}",
+                other_library(one.module.as_deref(), other)
+            ),
+        ));
+    }
     Some((
         format!(
             "{file} is linked to {family} ({how}), and {by} started it: each rank would be alone"
@@ -186,6 +200,32 @@ mod tests {
             rank.start.linked = vec![linked.clone()];
         }
         job
+    }
+
+    /// The program is right, and only the library that kolo itself would load is not.
+    #[test]
+    fn the_library_that_a_variable_names_is_told_with_the_variable() {
+        let linked = |module: Option<&str>| LinkedFacts {
+            file: "/opt/kolo/lib/kolo/mpich/libkolo_mpi.so".into(),
+            is_named: true,
+            module: module.map(str::to_owned),
+            ..program(&[mpi_of("mpich", "libmpich.so.12", "")])
+        };
+        let text = lines(&mpi(&job_with(StartedBy::OpenMpi, linked(None))));
+        let begin = "KOLO_MPI_LIBRARY names /opt/kolo/lib/kolo/mpich/libkolo_mpi.so, which is";
+        assert!(text.contains(begin), "{text}");
+        let fix = "fix: load kolo's module for openmpi in place of one that sets";
+        assert!(
+            text.contains(fix) && text.contains("or unset the variable; or"),
+            "{text}"
+        );
+        let module = linked(Some("kolo/0.1.0-mpich"));
+        let text = lines(&mpi(&job_with(StartedBy::OpenMpi, module)));
+        assert!(
+            text.contains("in place of kolo/0.1.0-mpich, which sets"),
+            "{text}"
+        );
+        assert_eq!(lines(&mpi(&job_with(StartedBy::Mpich, linked(None)))), "");
     }
 
     #[test]

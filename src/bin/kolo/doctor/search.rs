@@ -7,8 +7,8 @@
 //! system's own. A file for another processor is passed over.
 
 use super::cache::LoaderCache;
-use super::object::ElfObject;
 use crate::launcher::raw_variable;
+use crate::object::ElfObject;
 use kolo::base::input_file;
 use std::path::{Path, PathBuf};
 

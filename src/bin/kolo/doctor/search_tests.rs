@@ -1,7 +1,7 @@
 //! The search against the loader of this system, and the reader of files against broken ones.
 
-use super::super::object::NoObject;
 use super::*;
+use crate::object::NoObject;
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;

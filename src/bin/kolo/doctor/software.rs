@@ -1,7 +1,7 @@
 //! Checks of software: which builds, which settings, which file of measured times.
 
-use super::facts::Gathered;
-use super::finding::{Finding, differing, of_difference, on_nodes, told};
+use super::facts::{Gathered, RankFacts};
+use super::finding::{Finding, WithFix, differing, of_difference, on_nodes, told};
 use std::collections::BTreeMap;
 
 /// RDMA ports that are not the same on all nodes.
@@ -41,9 +41,20 @@ pub fn builds(job: &Gathered) -> Vec<Finding> {
 pub fn settings(job: &Gathered) -> Vec<Finding> {
     on_nodes(job, "settings", |node| {
         job.ranks_of(node)
-            .flat_map(|rank| rank.settings.clone())
+            .flat_map(|rank| {
+                rank.settings
+                    .iter()
+                    .filter(|fault| !is_of_gpus(rank, fault))
+            })
+            .cloned()
             .collect()
     })
+}
+
+/// Whether the check of GPUs tells it: it knows what devices there are.
+fn is_of_gpus(rank: &RankFacts, (what, _): &WithFix) -> bool {
+    let kernels = rank.gpus.kernels.as_ref();
+    kernels.is_some_and(|(fault, _)| what.ends_with(fault.as_str()))
 }
 
 /// A file of a secret by which ranks cannot prove who they are.
@@ -188,6 +199,21 @@ mod tests {
         job.ranks[3].secret = Some(fault);
         let wanted = "secret file: node2: its mode is 0644; fix: `chmod 600 /x`";
         assert_eq!(lines(&secret(&job)), wanted);
+    }
+
+    /// On a node with GPUs two checks look at the same file.
+    #[test]
+    fn a_file_of_kernels_is_told_once() {
+        let mut job = healthy(1, 1);
+        let fault = (
+            "kolo's kernels are not there: /x".to_string(),
+            "fix".to_string(),
+        );
+        let what = format!("kernels_file (variable KOLO_KERNELS_FILE): {}", fault.0);
+        job.ranks[0].settings = vec![(what, "fix".into())];
+        assert!(lines(&settings(&job)).contains("KOLO_KERNELS_FILE"));
+        job.ranks[0].gpus.kernels = Some(fault);
+        assert_eq!(settings(&job), []);
     }
 
     #[test]

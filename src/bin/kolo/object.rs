@@ -55,6 +55,8 @@ pub struct MpiNames {
     pub is_open: bool,
     /// It has names that only MPICH has, and what is made from it.
     pub is_mpich: bool,
+    /// It has a table of functions by which a network plugin is called.
+    pub is_net: bool,
     /// It may open more libraries while it runs.
     pub opens: bool,
 }
@@ -139,6 +141,12 @@ impl ElfObject {
         };
         open().unwrap_or_default()
     }
+}
+
+/// The family of MPI that this file was built for, if it is a `libkolo_mpi`.
+pub fn family_of_library(path: &Path) -> Option<String> {
+    let library = ElfObject::read(path).ok()?;
+    library.kolo.map(|note| note.family)
 }
 
 fn parsed(path: &Path, file: &File) -> Result<ElfObject, ParseError> {
@@ -237,6 +245,7 @@ fn names_in(
             found.is_mpi |= name == b"PMPI_Init";
             found.is_open |= name.starts_with(b"ompi_mpi_");
             found.is_mpich |= name.starts_with(b"MPIR_");
+            found.is_net |= name.starts_with(b"ncclNetPlugin_v");
         }
     }
     found
