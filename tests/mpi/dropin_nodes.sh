@@ -73,18 +73,19 @@ plan() { # RANKS
     grep ': call ' plain.raw >told
 }
 
+# MPICH's ranks do not yield, so the more of them, the fewer of these.
 plan 4
-across 4 off '0 0 1 1' 0
+[ "$MPI" = mpich ] || across 4 off '0 0 1 1' 0
 across 4 auto '0 0 1 1' 300
 across 4 mpi '0 0 1 1' "$(in_levels '0 0 1 1')"
 SEED=$((SEED + 1))
 plan 3
 across 3 mpi '0 1 0' "$(in_levels '0 1 0')"
-across 3 mpi '0 1 2' "$(in_levels '0 1 2')"
+[ "$MPI" = mpich ] || across 3 mpi '0 1 2' "$(in_levels '0 1 2')"
 SEED=$((SEED + 1))
 plan 5
 places=$(drawn_places 4)
-across 5 kolo "$places" 300
+[ "$MPI" = mpich ] || across 5 kolo "$places" 300
 across 5 mpi "$places" "$(in_levels "$places")"
 
 # Of communicators that are alive together no more than 64 are attached. And what is made of MPI's
