@@ -50,7 +50,7 @@ fn networks_that_kolo_does_not_use() {
         for folder in folders {
             std::fs::create_dir_all(root.join("sys/class").join(folder)).unwrap();
         }
-        let found = |verbs| places::has_foreign_network(&root, verbs);
+        let found = |verbs| places::has_foreign_network(&root, || verbs);
         let found = (found(true), found(false));
         let _ = std::fs::remove_dir_all(&root);
         assert_eq!(found, (with_verbs, without), "{folders:?}");

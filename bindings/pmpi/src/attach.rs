@@ -61,8 +61,11 @@ fn attach(state: &mut State, agreed: &Agreement) -> Option<()> {
         false => made_of(state.handle).map(|kolo| state.kolo = kolo),
     };
     if on_any(state, made.is_none())? {
-        // SAFETY: null, or the communicator that was just made; the others may have none.
-        unsafe { koloCommAbort(std::mem::replace(&mut state.kolo, std::ptr::null_mut())) };
+        let kolo = std::mem::replace(&mut state.kolo, std::ptr::null_mut());
+        if !kolo.is_null() {
+            // SAFETY: the communicator that was just made; the others may have none.
+            unsafe { koloCommAbort(kolo) };
+        }
         state.levels = None;
         report::not_attached();
         return None;

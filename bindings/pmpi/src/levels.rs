@@ -183,9 +183,11 @@ fn end(state: &State, step: Step) -> c_int {
         Ok(()) => 0,
         Err(Fault::Kolo) => errors::raise(state),
         Err(Fault::Mpi(code)) => {
-            // SAFETY: null, or a live communicator of kolo's; the program's communicator.
+            // SAFETY: a live communicator of kolo's; the program's communicator.
             unsafe {
-                koloCommAbort(state.kolo);
+                if !state.kolo.is_null() {
+                    koloCommAbort(state.kolo);
+                }
                 ffi::PMPI_Comm_call_errhandler(state.handle, code);
             }
             code

@@ -42,7 +42,7 @@ pub fn own() -> u64 {
 
 /// Whether this node has a network that its MPI may use and kolo does not.
 pub fn is_foreign() -> bool {
-    has_foreign_network(Path::new("/"), has_verbs())
+    has_foreign_network(Path::new("/"), has_verbs)
 }
 
 /// Whether kolo's library for RDMA can be loaded: it is installed, and so is libibverbs.

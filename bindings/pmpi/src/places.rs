@@ -30,13 +30,14 @@ pub fn span(nodes: &[u32]) -> Span {
 }
 
 /// Whether a node has a network, below its folder `root`, that an MPI may use and kolo does not.
-/// Kolo uses InfiniBand and RoCE, where `verbs` says that its library for them can be loaded.
-pub fn has_foreign_network(root: &Path, verbs: bool) -> bool {
+/// Kolo uses InfiniBand and RoCE, where `verbs` says that its library for them can be loaded; that
+/// is asked only where there is such a device.
+pub fn has_foreign_network(root: &Path, verbs: impl FnOnce() -> bool) -> bool {
     let is_filled = |folder: &str| {
         let devices = std::fs::read_dir(root.join(folder));
         devices.is_ok_and(|mut devices| devices.next().is_some())
     };
     // Slingshot, Omni-Path.
     let foreign = ["sys/class/cxi", "sys/class/hfi1"];
-    foreign.into_iter().any(is_filled) || (!verbs && is_filled("sys/class/infiniband"))
+    foreign.into_iter().any(is_filled) || (is_filled("sys/class/infiniband") && !verbs())
 }
