@@ -98,11 +98,11 @@ for nranks in 1 2 3 4; do
 done
 
 for nranks in 1 2 3; do
-    for program in described values; do
+    for name_of in described values; do
         for level in 0 2; do
-            on_ranks $program$level "$nranks" ||
-                fail "$program at -O$level on $nranks ranks: $(cat err.*)"
-            [ "$(cat out.*)" = "$program: ok" ] || fail "$program at -O$level said: $(cat out.*)"
+            on_ranks $name_of$level "$nranks" ||
+                fail "$name_of at -O$level on $nranks ranks: $(cat err.*)"
+            [ "$(cat out.*)" = "$name_of: ok" ] || fail "$name_of at -O$level said: $(cat out.*)"
         done
     done
 done

@@ -17,7 +17,7 @@ program values
   end do
   call variables_in_place()
   call finish(comm)
-  if (rank == last) print '(a)', 'values: ok'
+  if (rank == 0) print '(a)', 'values: ok'
 
 contains
 
