@@ -53,7 +53,8 @@ STAGE    = $(CURDIR)/build/$(if $(filter dev,$(PROFILE)),checked,stage)
 TESTED  := --workspace --exclude kolo-mpi --exclude kolo-pmpi
 FORTRAN := $(wildcard bindings/fortran/*.*)
 MPI_SRC := $(wildcard bindings/mpi/src/* bindings/mpi/build.rs bindings/mpi/*.h bindings/mpi/abi/* bindings/mpi/front/*) \
-           $(wildcard bindings/pmpi/src/* bindings/pmpi/build.rs bindings/pmpi/front/*) src/tune/mpi_table.rs Cargo.lock
+           $(wildcard bindings/pmpi/src/* bindings/pmpi/build.rs bindings/pmpi/front/*) \
+           $(wildcard src/tune/mpi_table.rs src/base/mpi_calls.rs) Cargo.lock
 # The example in Rust that is linked to an MPI is built with it, for the tests.
 MPI_RUST = $(if $(filter dev,$(PROFILE)),--lib --example hello_mpi)
 MPI_PARTS := -p kolo-mpi -p kolo-pmpi
