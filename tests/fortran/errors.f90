@@ -219,7 +219,7 @@ contains
     call kolo_get_last_error(none, message)
     call expect(ierror == KOLO_INVALID_USAGE .and. &
         index(message, 'kolo: kolo_comm_init: MPI is ' // &
-      'finalised already. Remedy: call kolo_comm_init before MPI_Finalize') == 1, message)
+      'finalised already. Remedy: make the communicator before MPI_Finalize') == 1, message)
   end subroutine too_late
 
 end program errors
