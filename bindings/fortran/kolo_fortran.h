@@ -230,8 +230,10 @@ bool kolo_fi_stage(call *c, const view *v, size_t bytes, role is, staged *out);
 void kolo_fi_unstage(call *c, staged *s);
 /* The open group has ended. */
 void kolo_fi_end_staged(bool succeeded);
-/* A stream or a request has ended what it had begun. */
-void kolo_fi_end_staged_of(const void *owner);
+/* What a stream or a request reads is taken before it is asked whether it has ended, for another
+ * thread may begin a call meanwhile; and given up or back behind that. */
+temporary *kolo_fi_take_staged_of(const void *owner);
+void kolo_fi_give_staged(temporary *taken, bool ended);
 
 /* kolo_fortran_call.c again. */
 bool kolo_fi_in_group(void);

@@ -216,8 +216,10 @@ KOLO_ENTRY void kolo_f_stream_create(fortran_stream *stream, int32_t *ierror) {
 KOLO_ENTRY void kolo_f_stream_destroy(fortran_stream *stream, int32_t *ierror) {
     call c;
     kolo_fi_begin(&c, "kolo_stream_destroy", NULL, stream, ierror);
-    if (c.code == koloSuccess && kolo_fi_check(&c, koloStreamDestroy(c.stream)))
-        kolo_fi_end_staged_of(c.stream);
+    if (c.code == koloSuccess) {
+        temporary *taken = kolo_fi_take_staged_of(c.stream);
+        kolo_fi_give_staged(taken, kolo_fi_check(&c, koloStreamDestroy(c.stream)));
+    }
     stream->handle = NULL;
     kolo_fi_finish(&c);
 }
@@ -225,8 +227,10 @@ KOLO_ENTRY void kolo_f_stream_destroy(fortran_stream *stream, int32_t *ierror) {
 KOLO_ENTRY void kolo_f_stream_synchronize(const fortran_stream *stream, int32_t *ierror) {
     call c;
     kolo_fi_begin(&c, "kolo_stream_synchronize", NULL, stream, ierror);
-    if (c.code == koloSuccess && kolo_fi_check(&c, koloStreamSynchronize(c.stream)))
-        kolo_fi_end_staged_of(c.stream);
+    if (c.code == koloSuccess) {
+        temporary *taken = kolo_fi_take_staged_of(c.stream);
+        kolo_fi_give_staged(taken, kolo_fi_check(&c, koloStreamSynchronize(c.stream)));
+    }
     kolo_fi_finish(&c);
 }
 
@@ -237,9 +241,10 @@ KOLO_ENTRY void kolo_f_stream_query(const fortran_stream *stream, int32_t *done,
     kolo_fi_begin(&c, "kolo_stream_query", NULL, stream, ierror);
     *done = 0;
     if (c.code == koloSuccess) {
+        temporary *taken = kolo_fi_take_staged_of(c.stream);
         code = koloStreamQuery(c.stream);
         *done = code == koloSuccess;
-        if (*done) kolo_fi_end_staged_of(c.stream);
+        kolo_fi_give_staged(taken, *done);
         kolo_fi_check(&c, code == koloInProgress ? koloSuccess : code);
     }
     kolo_fi_finish(&c);
@@ -248,9 +253,9 @@ KOLO_ENTRY void kolo_f_stream_query(const fortran_stream *stream, int32_t *done,
 KOLO_ENTRY void kolo_f_wait(fortran_request *request, int32_t *ierror) {
     call c;
     kolo_fi_begin(&c, "kolo_wait", NULL, NULL, ierror);
-    const void *owner = request->handle;
+    temporary *taken = kolo_fi_take_staged_of(request->handle);
     kolo_fi_check(&c, koloWait(&request->handle));
-    if (!request->handle) kolo_fi_end_staged_of(owner);
+    kolo_fi_give_staged(taken, !request->handle);
     kolo_fi_finish(&c);
 }
 
@@ -259,20 +264,20 @@ KOLO_ENTRY void kolo_f_test(fortran_request *request, int32_t *done, int32_t *ie
     call c;
     int answer = 0;
     kolo_fi_begin(&c, "kolo_test", NULL, NULL, ierror);
-    const void *owner = request->handle;
+    temporary *taken = kolo_fi_take_staged_of(request->handle);
     kolo_fi_check(&c, koloTest(&request->handle, &answer));
-    if (!request->handle) kolo_fi_end_staged_of(owner);
+    kolo_fi_give_staged(taken, !request->handle);
     *done = answer;
     kolo_fi_finish(&c);
 }
 
 static void end_requests(call *c, fortran_request *requests, size_t count) {
-    const void **owners = count ? malloc(count * sizeof *owners) : NULL;
-    for (size_t i = 0; owners && i < count; i++) owners[i] = requests[i].handle;
+    temporary **taken = count ? malloc(count * sizeof *taken) : NULL;
+    for (size_t i = 0; taken && i < count; i++)
+        taken[i] = kolo_fi_take_staged_of(requests[i].handle);
     kolo_fi_check(c, koloWaitAll(count, count ? &requests->handle : NULL));
-    for (size_t i = 0; owners && i < count; i++)
-        if (!requests[i].handle) kolo_fi_end_staged_of(owners[i]);
-    free(owners);
+    for (size_t i = 0; taken && i < count; i++) kolo_fi_give_staged(taken[i], !requests[i].handle);
+    free(taken);
 }
 
 KOLO_ENTRY void kolo_f_waitall(fortran_request *requests, const int64_t *count, int32_t *ierror) {

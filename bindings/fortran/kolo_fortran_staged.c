@@ -68,6 +68,14 @@ static void release(temporary *one, bool succeeded) {
     free(one);
 }
 
+/* To those of streams and requests. */
+static void keep(temporary *one) {
+    pthread_mutex_lock(&lock);
+    one->next = of_others;
+    of_others = one;
+    pthread_mutex_unlock(&lock);
+}
+
 /* Results go back now, or when the group has ended; a call that failed was not queued. */
 void kolo_fi_unstage(call *c, staged *s) {
     temporary *one = s->temporary;
@@ -76,18 +84,17 @@ void kolo_fi_unstage(call *c, staged *s) {
         release(one, c->code == koloSuccess);
         return;
     }
-    one->next = NULL;
-    if (!c->async) {
-        if (!of_group) last_of_group = &of_group;
-        *last_of_group = one;
-        last_of_group = &one->next;
+    one->owner = !c->async    ? NULL
+                 : c->request ? (const void *)*c->request
+                              : (const void *)c->stream;
+    if (!kolo_fi_in_group()) {
+        keep(one);
         return;
     }
-    one->owner = c->request ? (const void *)*c->request : (const void *)c->stream;
-    pthread_mutex_lock(&lock);
-    one->next = of_others;
-    of_others = one;
-    pthread_mutex_unlock(&lock);
+    one->next = NULL;
+    if (!of_group) last_of_group = &of_group;
+    *last_of_group = one;
+    last_of_group = &one->next;
 }
 
 void kolo_fi_end_staged(bool succeeded) {
@@ -95,22 +102,39 @@ void kolo_fi_end_staged(bool succeeded) {
     of_group = NULL;
     while (one) {
         temporary *next = one->next;
-        release(one, succeeded);
+        /* A stream or a request begins with the end of the group. */
+        if (one->owner && succeeded)
+            keep(one);
+        else
+            release(one, succeeded);
         one = next;
     }
 }
 
-void kolo_fi_end_staged_of(const void *owner) {
-    if (!owner) return;
+temporary *kolo_fi_take_staged_of(const void *owner) {
+    temporary *taken = NULL;
     pthread_mutex_lock(&lock);
     for (temporary **at = &of_others; *at;) {
         temporary *one = *at;
-        if (one->owner != owner) {
+        if (!owner || one->owner != owner) {
             at = &one->next;
             continue;
         }
         *at = one->next;
-        free(one);
+        one->next = taken;
+        taken = one;
     }
     pthread_mutex_unlock(&lock);
+    return taken;
+}
+
+void kolo_fi_give_staged(temporary *taken, bool ended) {
+    while (taken) {
+        temporary *next = taken->next;
+        if (ended)
+            free(taken);
+        else
+            keep(taken);
+        taken = next;
+    }
 }

@@ -131,12 +131,23 @@ contains
     call kolo_allreduce(int(rank, int64) + round, k, KOLO_SUM, comm, stream)
     call spoil(20)
     call kolo_stream_synchronize(stream)
-    call kolo_stream_destroy(stream)
     do i = 1, n
       call expect(x(i) == sum_of(round, i) - nranks * i, 'a value on a stream')
     end do
     call expect(k == nranks * (nranks - 1) / 2 + int(nranks, int64) * round, &
                 'an integer on a stream')
+    call kolo_group_start()
+    do i = 1, n
+      call kolo_allreduce(mine(round, i) - 2 * i, x(i), KOLO_SUM, comm, stream)
+    end do
+    call spoil(20)
+    call kolo_group_end()
+    call spoil(20)
+    call kolo_stream_synchronize(stream)
+    call kolo_stream_destroy(stream)
+    do i = 1, n
+      call expect(x(i) == sum_of(round, i) - 2 * nranks * i, 'a value of a group on a stream')
+    end do
   end subroutine on_a_stream
 
   !> One variable that is sent and received into keeps its place.
