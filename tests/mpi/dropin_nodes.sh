@@ -141,4 +141,29 @@ made=$(sed -n 's/^kolo made \([0-9]*\) communicators and freed \1$/\1/p' spans.e
     awk '{ sum += $1 } END { print NR, sum }')
 [ "$made" = "3 $((64 * (3 + 2) + 3))" ] || fail "what was made is not freed: $(cat spans.err)"
 of kolo 6 2 ' 16 of 16 collectives ran on kolo' '6 communicators attached'
+
+# A call of kolo that fails on one node ends the job: the other node waits for it in MPI.
+cat >late.c <<'C'
+#include <mpi.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    int rank, mine = 1, all = 0;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    if (rank == 1) sleep(30);
+    MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Finalize();
+    return 0;
+}
+C
+"mpicc.$MPI" -O1 -Wall -Wextra -Werror late.c -o late
+status=0
+# shellcheck disable=SC2086
+timeout -s KILL 20 $MPIRUN -n 3 env PLACES='0 0 1' $preloaded KOLO_PMPI_NODES=mpi KOLO_TIMEOUT=1 \
+    ./placed ./late >late.out 2>late.err || status=$?
+[ $status != 0 ] && [ $status != 137 ] && grep -q 'kolo: the job ends, for other' late.err ||
+    fail "a call that failed on one node: status $status: $(cat late.out late.err)"
 echo "$test_name ($MPI): ok"

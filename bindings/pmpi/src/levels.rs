@@ -19,6 +19,7 @@ use crate::errors;
 use crate::nodes;
 use crate::outcome;
 use crate::places::ranks_of;
+use crate::say;
 use crate::sys::{
     BYTE, Comm, NO_STREAM, koloBarrier, koloBcast, koloCommAbort, koloGather, koloRecv, koloReduce,
     koloSend,
@@ -87,10 +88,14 @@ impl Folded {
 
 impl Levels {
     /// Makes the communicators of both levels. None: it failed on this rank. Every rank makes all
-    /// calls of MPI, whatever fails.
+    /// calls of MPI, whatever fails, and so lets go of nothing before all have heard of it.
     pub fn make(state: &mut State) -> Option<()> {
         let nranks = state.known.nranks as c_int;
-        let nodes = in_this_world(state.handle, nranks).and_then(|ranks| nodes::of(&ranks))?;
+        let nodes = in_this_world(state.handle, nranks).and_then(|ranks| nodes::of(&ranks));
+        if on_any(state, nodes.is_none())? {
+            return None;
+        }
+        let nodes = nodes?;
         let ranks = ranks_of(&nodes);
         let mut seen = vec![0; ranks.len()];
         let place = |&node: &u32| {
@@ -118,11 +123,30 @@ impl Levels {
         if on_any(state, failed != 0)? {
             return None;
         }
-        if levels.ranks[levels.own] > 1 {
-            state.kolo = made_of(levels.node)?;
+        for comm in [levels.node, levels.leaders] {
+            // SAFETY: null, or a live communicator of ours: its errors are told by the program's.
+            unsafe {
+                if comm != null {
+                    ffi::PMPI_Comm_set_errhandler(comm, ffi::RSMPI_ERRORS_RETURN);
+                }
+            }
         }
+        let (node, is_alone) = (levels.node, levels.ranks[levels.own] == 1);
         state.levels = Some(Box::new(levels));
+        if !is_alone {
+            state.kolo = made_of(node)?;
+        }
         Some(())
+    }
+
+    /// How many times the data of a reduce to `root` the spare memory of `rank` has.
+    pub fn room(&self, rank: c_int, root: c_int) -> usize {
+        let is_of_root = self.own == self.places[root as usize].0 as usize;
+        match self.is_leader() {
+            false => 0,
+            true if is_of_root && rank != root => 2,
+            true => 1,
+        }
     }
 
     fn is_leader(&self) -> bool {
@@ -177,11 +201,22 @@ fn within(node: Comm, call: impl FnOnce(Comm) -> c_int) -> Step {
     }
 }
 
-/// The end of a call: its code. Where MPI failed, the others of the node must not wait.
+/// The end of a call: its code. Where MPI failed, the others of the node must not wait. Where kolo
+/// failed, leaders of other nodes wait in a call of MPI that this node does not make any more, and
+/// nothing but the end of the job reaches them there.
 fn end(state: &State, step: Step) -> c_int {
     match step {
         Ok(()) => 0,
-        Err(Fault::Kolo) => errors::raise(state),
+        Err(Fault::Kolo) => {
+            let code = errors::raise(state);
+            say(
+                "kolo: the job ends, for other nodes wait in MPI for the one of this call. Remedy: \
+                 see the error before; KOLO_PMPI_NODES=off leaves such communicators to MPI",
+            );
+            // SAFETY: the program's communicator.
+            unsafe { ffi::PMPI_Abort(state.handle, 1) };
+            code
+        }
         Err(Fault::Mpi(code)) => {
             // SAFETY: a live communicator of kolo's; the program's communicator.
             unsafe {
@@ -296,8 +331,8 @@ pub unsafe fn allreduce(state: &State, levels: &Levels, data: &Folded) -> c_int 
 }
 
 /// # Safety
-/// The communicator has `levels`; the buffers hold what the call says, and `spare` twice as much;
-/// `root` is a rank.
+/// The communicator has `levels`; the buffers hold what the call says, and `spare` so many times as
+/// much as [`Levels::room`] says; `root` is a rank.
 pub unsafe fn reduce(state: &State, data: &Folded, (root, spare): (c_int, *mut c_void)) -> c_int {
     let Some(levels) = &state.levels else {
         return 0;

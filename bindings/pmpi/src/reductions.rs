@@ -255,11 +255,12 @@ pub unsafe fn reduce(call: &Folded, count: i64, root: c_int) -> Option<c_int> {
     } else {
         std::ptr::null_mut()
     };
-    if state.levels.is_some() {
-        let mut spare = Scratch::take(state, 1, 2 * elements * with_padding(&kind));
+    if let Some(room) = state.levels.as_ref().map(|it| it.room(state.rank, root)) {
+        let bytes = (elements * with_padding(&kind)).saturating_mul(room);
+        let mut spare = Scratch::take(state, 1, bytes);
         let data = in_levels(call, &kind, &fold, (out.at, elements));
         let places = (root, spare.at().cast());
-        // SAFETY: the caller's promise; the memory has room for twice as many elements.
+        // SAFETY: the caller's promise; the memory has the room that the levels want.
         let code = unsafe { levels::reduce(state, &data, places) };
         spare.give_back(state, 1);
         out.end(state);
