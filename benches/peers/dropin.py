@@ -1,4 +1,4 @@
-"""The same MPI with and without libkolo_pmpi.so, by turns: `peers.py --dropin`.
+"""One MPI with and without libkolo_pmpi.so, by turns: `peers.py --dropin`.
 
 A *cell* is (library, ranks, collective, bytes); its ratio in a turn is the time without the drop-in
 over the time with it, above 1 the drop-in is faster. What loses in one series of turns has another

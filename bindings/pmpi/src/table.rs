@@ -1,9 +1,9 @@
 //! Calls that stay with MPI because it does them faster: as `kolo tune --mpi` has measured on this
 //! arrangement of ranks, and else as is built in.
 //!
-//! What was measured holds for each collective that it has a line for, so it may take back what is
-//! built in. World rank 0 reads it, and all agree on the bits. This file knows no MPI, so that a
-//! test can draw tables (tests/dropin.rs).
+//! A measured line holds for its collective, so it may take back what is built in. World rank 0
+//! reads it, and all agree on the bits. This file knows no MPI, so that a test can draw tables
+//! (tests/dropin.rs).
 
 use crate::decide::{Collective, Left, RANKS, Size};
 use crate::mpi_table::{MOST_BYTES, MpiJob, StayTable, UNKNOWN};

@@ -1,4 +1,4 @@
-//! What `kolo tune` says and writes: a bar while it measures, the file, and at the end where the
+//! Words and files of `kolo tune`: a bar while it measures, the file, and at the end where the
 //! times are, how to use them, and, for programs, the times themselves.
 
 use crate::out;

@@ -94,7 +94,8 @@ impl Inner {
     /// Notes that this rank leaves, and then looks whether another one has called without it.
     ///
     /// # Errors
-    /// As [`fault::compare_counts`], unless the communicator has stopped.
+    /// That another rank has called without this one, or has left without a call of it; none where
+    /// the communicator has stopped.
     pub(in crate::comm) fn take_leave(&self) -> Result<()> {
         let board = self.node.board(self.rank as usize);
         board.leave(std::thread::panicking());

@@ -9,7 +9,7 @@ TAKEN = re.compile(r"kolo: rank \d+: (\d+) of (\d+) collectives ran on kolo")
 
 
 def hashes(cluster, mpi, layout, argv, env=None):
-    """What each rank's results come to, and how many calls ran on kolo, the same on all."""
+    """A hash of each rank's results, and the number of calls that ran on kolo."""
     ranks = sum(layout)
     program = cluster.start_mpirun(mpi, layout, argv, env)
     program.wait_for(lambda text: len(HASH.findall(text)) == ranks, 60)
