@@ -23,7 +23,7 @@
 //! The drop-in has this file as a part of its own, so it uses nothing of kolo but another such
 //! file, `base/mpi_calls.rs`.
 
-use crate::base::mpi_calls::sizes_of;
+use crate::base::mpi_calls::{MpiCollective, sizes_of};
 pub use crate::base::mpi_calls::{SIZES, UNKNOWN};
 use std::fmt::Write;
 
@@ -53,8 +53,6 @@ pub const NAMES: [&str; 16] = [
     "scan",
     "exscan",
 ];
-/// Collectives of which some rank knows only its own part.
-const UNSIZED: [&str; 4] = ["barrier", "gatherv", "scatterv", "alltoallv"];
 
 /// Collectives whose size is that of one rank's block; of the others it is a whole vector.
 const BLOCKS: [&str; 7] = [
@@ -74,7 +72,7 @@ pub fn counts_blocks(collective: usize) -> bool {
 
 /// Whether all ranks know the size of this one of [`NAMES`].
 pub fn is_sized(collective: usize) -> bool {
-    !UNSIZED.contains(&NAMES[collective])
+    !MpiCollective::ALL[collective].is_of_unknown_size()
 }
 
 /// Who has the cores.
