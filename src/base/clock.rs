@@ -42,6 +42,17 @@ pub fn age(dated: SystemTime) -> Option<Duration> {
     dated.elapsed().ok()
 }
 
+/// Time of the processor that this thread has used; zero where the system does not count it.
+pub fn busy() -> Duration {
+    let mut used = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `used` is writable memory of this type, and the call keeps no address of it.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut used) };
+    Duration::new(used.tv_sec as u64, used.tv_nsec as u32)
+}
+
 /// What the clock of this node shows, in seconds: to be compared with those of others.
 pub fn shown() -> f64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);

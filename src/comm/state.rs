@@ -31,6 +31,9 @@ pub(super) struct WaitSetup {
     pub spins: u32,
     /// Yields before the first sleep, if there is one.
     pub yields: u32,
+    /// Time of the processor that they may take. Where others work on this core a yield takes a
+    /// change of threads and back: as many as do no harm on an idle core take a part of theirs.
+    pub yields_for: std::time::Duration,
     /// How often the progress thread looks in vain before it sleeps.
     pub thread_looks: u32,
     /// Warning about late ranks.

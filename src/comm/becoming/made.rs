@@ -22,6 +22,7 @@ use crate::topo::{self, Crowding, RankPlace, WaitPolicy};
 use crate::transport::segment::Nonce;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// What has been made for a communicator.
 pub(in crate::comm) struct Made {
@@ -133,6 +134,9 @@ fn is_traced(settings: &Settings) -> bool {
     settings.debug() == config::DebugLevel::Trace && tracing::enabled!(tracing::Level::TRACE)
 }
 
+/// Most time of the processor between the first yield and the first sleep: waking up again takes a
+/// hundredth of it.
+const MOST_YIELDING: Duration = Duration::from_millis(4);
 /// How often the progress thread looks in vain where a rank computes on its core.
 const CROWDED_LOOKS: u32 = 2;
 
@@ -152,6 +156,10 @@ fn wait_setup(settings: &Settings, crowding: Crowding) -> WaitSetup {
         crowding,
         spins: settings.spin_count().unwrap_or(spins),
         yields: settings.yield_count().unwrap_or(yields),
+        yields_for: match settings.yield_count() {
+            Some(_) => Duration::MAX,
+            None => MOST_YIELDING,
+        },
         thread_looks: match crowding.cores > crowding.ranks {
             true => PATIENCE,
             false => CROWDED_LOOKS,

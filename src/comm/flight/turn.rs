@@ -5,8 +5,10 @@
 //!
 //! Idea: whoever waits lets MPI make progress (a *turn*) at least once a millisecond, however it
 //! waits, and does not sleep while MPI moves data. MPI does not tell whether it has moved some. But
-//! then a turn takes longer than one in which nothing was to be done; how long that is, the
-//! shortest turns of late tell ([`Floor`]). The longer nothing has moved, the longer are the naps.
+//! then a turn takes more of the processor than one in which nothing was to be done; how much that
+//! is, the shortest turns of late tell ([`Floor`]). The clock on the wall would tell of others who
+//! work as well: a turn that loses its core for a while lasts long, and has moved nothing. The
+//! longer nothing has moved, the longer are the naps.
 //!
 //! This knowledge stands in one place for the whole process, because its MPI is one. One thread at
 //! a time takes a turn, so that threads do not wait for each other inside MPI.
@@ -89,9 +91,8 @@ impl Pace {
         since.is_none_or(|since| since >= interval || moves && interval < MOVING)
     }
 
-    /// A turn was taken from one moment to the other.
-    fn took(&mut self, from: Moment, to: Moment) {
-        let took = to.after(from);
+    /// A turn was taken from one moment to the other, and took so much of the processor.
+    fn took(&mut self, from: Moment, to: Moment, took: Duration) {
         let is_cold = self.last.is_none_or(|last| from.after(last) >= COLD);
         self.last = Some(to);
         // Cold turns differ more from each other.
@@ -135,9 +136,11 @@ fn turn(hook: &IdleHook, interval: Duration) -> bool {
     if !pace.is_due(from, interval) {
         return true;
     }
+    let before = clock::busy();
     let had = hook();
     if had {
-        pace.took(from, clock::now());
+        let took = clock::busy().saturating_sub(before);
+        pace.took(from, clock::now(), took);
     }
     had
 }
@@ -208,7 +211,7 @@ mod tests {
     /// A turn of `took` that begins `pause` after `at`; when it ends.
     fn one(pace: &mut Pace, at: Moment, pause: Duration, took: Duration) -> Moment {
         let from = at.plus(pause);
-        pace.took(from, from.plus(took));
+        pace.took(from, from.plus(took), took);
         from.plus(took)
     }
 
@@ -235,6 +238,23 @@ mod tests {
         assert_eq!(naps, [AWAKE / 4, AWAKE, 2 * AWAKE, LONGEST]);
     }
 
+    /// As where others work on the same cores: MPI itself gives the core away, too.
+    #[test]
+    fn a_turn_that_only_waits_for_its_core_has_moved_nothing() {
+        let mut pace = Pace::NEW;
+        let mut at = clock::now();
+        for number in 0..100 {
+            let (from, lost) = (at.plus(LONGEST), (number % 7) * 1000 * US);
+            at = from.plus(lost + 3 * US);
+            pace.took(from, at, 3 * US);
+            assert_eq!(
+                pace.rest(at),
+                Some(LONGEST),
+                "turn {number}, away for {lost:?}"
+            );
+        }
+    }
+
     /// As where other threads are inside MPI, which is always busy then.
     #[test]
     fn turns_that_are_always_long_are_usual() {
@@ -244,7 +264,7 @@ mod tests {
             at = one(&mut pace, at, LONGEST, 60 * US);
         }
         let quiet = at.plus(20 * LONGEST);
-        pace.took(quiet, quiet.plus(60 * US));
+        pace.took(quiet, quiet.plus(60 * US), 60 * US);
         assert_eq!(pace.rest(quiet.plus(60 * US)), Some(LONGEST));
     }
 }
