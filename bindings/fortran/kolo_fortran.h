@@ -249,6 +249,7 @@ void kolo_fi_words(const char *sentence, char *text, size_t capacity);
 
 /* kolo_fortran_control.c: how a program ends that made a wrong call. */
 bool kolo_fi_flush_units(void);
+void kolo_fi_wait_until_read(void);
 void kolo_fi_abort_mpi(void);
 
 #endif

@@ -103,8 +103,7 @@ static _Noreturn void stop_job(const char *sentence, const call *c) {
             sentence, c->name);
     fflush(NULL);
     const bool flushed = kolo_fi_flush_units();
-    /* A launcher that ends the job at once loses what it has not passed on yet. */
-    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+    kolo_fi_wait_until_read();
     /* MPICH's MPI_Abort may hang where another rank is in MPI_Finalize, and exit where an exit
      * handler does. The alarm ends the process then, and a launcher ends the others. */
     signal(SIGALRM, SIG_DFL);

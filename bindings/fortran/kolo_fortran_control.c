@@ -6,7 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 /* The MPI handle that kolo was started with, for the end of the job. */
 static _Atomic bool started_by_mpi;
@@ -45,6 +48,22 @@ static void *find_init(void) {
     }
     if (!library) library = dlopen(file, RTLD_NOW | RTLD_GLOBAL);
     return library ? dlsym(library, name) : NULL;
+}
+
+/* Whether somebody still has to read what this process has written there. */
+static bool is_unread(int output) {
+    struct stat status;
+    int bytes = 0;
+    if (fstat(output, &status) != 0) return false;
+    if (S_ISFIFO(status.st_mode)) return ioctl(output, FIONREAD, &bytes) == 0 && bytes > 0;
+    return S_ISSOCK(status.st_mode) && ioctl(output, TIOCOUTQ, &bytes) == 0 && bytes > 0;
+}
+
+/* A launcher that is told to end the job may lose what it has not read from its ranks: MPICH's
+ * does. Waits until it has, for a second at most. */
+void kolo_fi_wait_until_read(void) {
+    for (int i = 0; i < 1000 && (is_unread(STDOUT_FILENO) || is_unread(STDERR_FILENO)); i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
 /* Ends the job through MPI, if kolo was started by it and it runs. */

@@ -19,7 +19,8 @@
 //! - A start under way: [`birth`], its phases and its end before the time.
 //! - Manners inside the program of others: [`descriptors`], [`float_env`], [`fork`],
 //!   [`own_thread`], [`privilege`], [`quiet`], [`starts`], [`signal_bell`], [`last_words`],
-//!   [`lasting`] (behind the end of a thread). `docs/process.md` tells them in one place.
+//!   [`lasting`] (behind the end of a thread), [`printed`] (before the end of a job).
+//!   `docs/process.md` tells them in one place.
 //!
 //! **Terms.** *Remedy*: the part of an error that says what to do. *Door*, *guest*: a listener, and
 //! one who has connected and has not yet proven that he may enter.
@@ -53,6 +54,7 @@ pub mod mpi_calls;
 pub mod own_thread;
 pub mod pci_bus;
 pub mod place;
+pub mod printed;
 pub mod privilege;
 pub mod proof;
 pub mod quiet;

@@ -19,6 +19,7 @@ use crate::errors;
 use crate::nodes;
 use crate::outcome;
 use crate::places::ranks_of;
+use crate::printed;
 use crate::say;
 use crate::sys::{
     BYTE, Comm, NO_STREAM, koloBarrier, koloBcast, koloCommAbort, koloGather, koloRecv, koloReduce,
@@ -213,6 +214,7 @@ fn end(state: &State, step: Step) -> c_int {
                 "kolo: the job ends, for other nodes wait in MPI for the one of this call. Remedy: \
                  see the error before; KOLO_PMPI_NODES=off leaves such communicators to MPI",
             );
+            printed::wait_until_read(std::thread::sleep);
             // SAFETY: the program's communicator.
             unsafe { ffi::PMPI_Abort(state.handle, 1) };
             code

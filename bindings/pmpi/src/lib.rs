@@ -47,6 +47,8 @@ mod mpi_calls;
 mod mpi_table;
 mod nodes;
 mod places;
+#[path = "../../../src/base/printed.rs"]
+mod printed;
 mod reductions;
 mod report;
 mod results;

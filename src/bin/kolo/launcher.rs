@@ -4,7 +4,7 @@
 //! `libkolo_mpi.so` of the same family is loaded, which hands out a table of functions.
 
 use crate::object;
-use kolo::base::{Error, Result};
+use kolo::base::{Error, Result, printed, turns};
 use kolo::bootstrap::launch::mistake;
 use kolo::bootstrap::mpi_abi::{API_VERSION, MpiApi, MpiComm, MpiTable};
 use kolo::bootstrap::mpi_library::{self, LIBRARY, VARIABLE};
@@ -382,8 +382,9 @@ impl Mpi {
         unsafe { (self.api.finalize)() };
     }
 
-    /// Ends all processes of the job.
+    /// Ends all processes of the job, when what this one has printed is read.
     pub fn abort(&self) {
+        printed::wait_until_read(turns::sleep);
         // SAFETY: MPI is running.
         unsafe { (self.api.abort)(1) };
     }
