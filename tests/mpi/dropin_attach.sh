@@ -3,7 +3,7 @@
 # Attaching fails on one rank, in a drawn phase: all ranks stay with MPI for that communicator, and
 # what they compute is right. Each call of the system that kolo makes meanwhile is such a phase.
 . "$(dirname "$0")/common"
-preload=$PREFIX/lib/libkolo_pmpi.so.0
+preload=$PREFIX/lib/libkolo_pmpi.so.0${YIELDS:-}
 "mpicc.$MPI" -O1 -Wall -Wextra -Werror "$top/tests/mpi/dropin.c" -o drawn
 cc -O1 -Wall -Wextra -Werror -shared -fPIC "$top/tests/mpi/dropin/fail.c" -o fail.so -ldl
 SEED=${SEED:-$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')}

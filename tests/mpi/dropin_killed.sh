@@ -2,7 +2,7 @@
 # limit: 90 s
 # A rank is killed in a collective that kolo runs: the others get an error of MPI that names it.
 . "$(dirname "$0")/common"
-preload=$PREFIX/lib/libkolo_pmpi.so.0
+preload=$PREFIX/lib/libkolo_pmpi.so.0${YIELDS:-}
 "mpicc.$MPI" -O1 -Wall -Wextra -Werror "$top/tests/mpi/dropin/killed.c" -o killed
 # MPICH's launcher ends all where a child of its own is killed or has ended without MPI_Finalize, by
 # the signal USR1: it is to see none, and that signal does nothing.

@@ -3,7 +3,7 @@
 # Programs that make many communicators: 5,000 that are freed in a drawn order, and 2,000 alive at
 # once. Of those that have many calls kolo runs the later ones, and nothing of them is left.
 . "$(dirname "$0")/common"
-preload=$PREFIX/lib/libkolo_pmpi.so.0
+preload=$PREFIX/lib/libkolo_pmpi.so.0${YIELDS:-}
 "mpicc.$MPI" -O1 -Wall -Wextra -Werror "$top/tests/mpi/dropin/many.c" -o many
 "mpicc.$MPI" -O1 -Wall -Wextra -Werror "$top/tests/mpi/dropin/ending.c" -o ending
 SEED=${SEED:-$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')}

@@ -3,7 +3,7 @@
 # MPI_Alloc_mem gives memory of kolo's where it is large and nothing is wished of it, and every
 # piece of memory goes back to whom it came from.
 . "$(dirname "$0")/common"
-preload=$PREFIX/lib/libkolo_pmpi.so.0
+preload=$PREFIX/lib/libkolo_pmpi.so.0${YIELDS:-}
 "mpicc.$MPI" -O1 -Wall -Wextra -Werror "$top/tests/mpi/dropin_memory.c" -o memory
 plain=$(timeout 60 $MPIRUN -n 3 ./memory 0) || fail "on MPI alone: $plain"
 said=$(timeout 60 $MPIRUN -n 3 env LD_PRELOAD="$preload" KOLO_PMPI_ATTACH=0 ./memory 1) ||

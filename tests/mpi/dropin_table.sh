@@ -2,7 +2,7 @@
 # limit: 90 s
 # `kolo tune --mpi` writes what MPI does faster, and the drop-in leaves that to MPI.
 . "$(dirname "$0")/common"
-preload=$PREFIX/lib/libkolo_pmpi.so.0
+preload=$PREFIX/lib/libkolo_pmpi.so.0${YIELDS:-}
 case $MPI in openmpi) library='Open MPI 4' ;; *) library='MPICH 4' ;; esac
 
 # The command measures what it is told to, twice, and adds to what is there.

@@ -2,7 +2,7 @@
 # Tools of PMPI above the library, below it and on both sides see what they see without it, once,
 # and kolo takes every call.
 . "$(dirname "$0")/common"
-preload=$PREFIX/lib/libkolo_pmpi.so.0
+preload=$PREFIX/lib/libkolo_pmpi.so.0${YIELDS:-}
 "mpicc.$MPI" -O1 -Wall -Wextra -Werror "$top/tests/mpi/dropin.c" -o drawn
 for tool in one two; do
     "mpicc.$MPI" -O1 -Wall -Wextra -Werror -shared -fPIC "-DTOOL=\"$tool\"" \

@@ -2,7 +2,7 @@
 # limit: 90 s
 # KOLO_PMPI=verify runs each call twice: it finds what is wrong, and nothing where all is right.
 . "$(dirname "$0")/common"
-preload=$PREFIX/lib/libkolo_pmpi.so.0
+preload=$PREFIX/lib/libkolo_pmpi.so.0${YIELDS:-}
 # Whatever kolo can run it runs, also where MPI is known to be faster.
 export KOLO_PMPI_TABLE=none
 flags='-O1 -Wall -Wextra -Werror'

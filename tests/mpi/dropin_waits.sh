@@ -3,7 +3,7 @@
 # Ranks that wait in a collective on kolo: they leave the cores to those who work, and messages and
 # accesses to their memory reach them.
 . "$(dirname "$0")/common"
-preload=$PREFIX/lib/libkolo_pmpi.so.0
+preload=$PREFIX/lib/libkolo_pmpi.so.0${YIELDS:-}
 "mpicc.$MPI" -O1 -fopenmp -Wall -Wextra -Werror "$top/tests/mpi/dropin/waits.c" -o waits
 
 run() { # RANKS, WHAT, VARIABLES...

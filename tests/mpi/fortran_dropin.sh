@@ -3,7 +3,7 @@
 # Programs in Fortran run on kolo, unchanged, through mpif.h, `use mpi` and `use mpi_f08`: every
 # collective that is taken, with each type, at the first call. Then half of the ranks are in C.
 . "$(dirname "$0")/common"
-preload=$PREFIX/lib/libkolo_pmpi.so.0
+preload=$PREFIX/lib/libkolo_pmpi.so.0${YIELDS:-}
 faces=$top/tests/mpi/dropin/faces
 . "$faces/build.sh"
 name=$(fortran_name)

@@ -14,6 +14,8 @@
 # once for each Fortran compiler. They find in their environment:
 #   MPI     openmpi or mpich                PREFIX   where kolo is installed
 #   MPIRUN  starts ranks: $MPIRUN -n 4 ...  KOLO     the command kolo
+#   YIELDS  what lets MPICH's ranks yield while they wait, behind a colon: where a test sets
+#           LD_PRELOAD it belongs to that, elsewhere MPIRUN does so; empty for Open MPI
 #   MPICC, MPIFC   the MPI's compilers      SOURCE   the repository, not to be written to
 #   FC      a Fortran compiler              FLANG    flang, by the name it has here
 # and pkg-config finds kolo. No KOLO_ or NCCL_ variable and no settings of the user are seen.
@@ -114,12 +116,18 @@ start() { # SCRIPT, LABEL
 for MPI in "$@"; do
     MPICC=mpicc.$MPI
     MPIFC=mpifort.$MPI
+    YIELDS=
     case $MPI in
         openmpi) MPIRUN="mpirun.openmpi --oversubscribe" ;;
-        mpich) MPIRUN=mpirun.mpich ;;
+        mpich)
+            YIELDS=:$scratch/yields.so
+            cc -shared -fPIC -O1 -Wall -Wextra -Werror "$SOURCE/tests/mpi/mpich/yields.c" \
+                -o "${YIELDS#:}" -ldl || exit 2
+            MPIRUN="mpirun.mpich -genv LD_PRELOAD ${YIELDS#:}"
+            ;;
         *) echo "run.sh: '$MPI' is neither openmpi nor mpich" >&2; exit 2 ;;
     esac
-    export MPI MPICC MPIFC MPIRUN
+    export MPI MPICC MPIFC MPIRUN YIELDS
     for script in "$SOURCE"/tests/mpi/*.sh; do
         [ "$script" != "$SOURCE/tests/mpi/run.sh" ] || continue
         [[ $(basename "$script") == *"${ONLY:-}"* ]] || continue

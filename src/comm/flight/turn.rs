@@ -27,7 +27,7 @@ const POLLED: Duration = Duration::from_micros(20);
 /// Between turns of one whose own call moves data meanwhile.
 const MOVING: Duration = Duration::from_micros(500);
 /// The longest nap between two turns. With what the system adds it is less than a millisecond.
-const LONGEST: Duration = Duration::from_micros(750);
+pub(super) const LONGEST: Duration = Duration::from_micros(750);
 /// Nobody sleeps so soon after MPI has moved something.
 const AWAKE: Duration = Duration::from_micros(200);
 /// Naps are this part of the time in which nothing has moved.
@@ -35,7 +35,7 @@ const PART: u32 = 4;
 /// After a pause as long as this, caches are cold and every turn takes longer.
 const COLD: Duration = Duration::from_micros(100);
 /// So many turns are looked back on.
-const LOOKED_BACK: u32 = 128;
+pub(super) const LOOKED_BACK: u32 = 128;
 
 /// The shortest of the last turns.
 #[derive(Clone, Copy)]

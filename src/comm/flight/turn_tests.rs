@@ -1,6 +1,6 @@
 //! MPI gets its turns in every call that waits for a rank.
 
-use super::turn::IdleHook;
+use super::turn::{self, IdleHook};
 use crate::base::Result;
 use crate::base::alone::alone;
 use crate::base::clock;
@@ -90,4 +90,31 @@ fn waits_beside_mpi() {
     let group = |rank| together::run(vec![(None, init(rank))]).expect("a group");
     beside("a group", || group(1), || group(0));
     drop((early, late, by_mpi));
+    turns_that_lose_their_core();
+}
+
+/// A turn that is away for 3 ms has done no more than others: who waits sleeps behind it.
+fn turns_that_lose_their_core() {
+    const WORK: Duration = Duration::from_micros(100);
+    let hook = |away: Duration| -> IdleHook {
+        Arc::new(move || {
+            let begin = clock::busy();
+            while clock::busy() - begin < WORK {
+                std::thread::yield_now();
+            }
+            std::thread::sleep(away);
+            true
+        })
+    };
+    let (usual, away) = (hook(Duration::ZERO), hook(Duration::from_millis(3)));
+    // Turns of before are forgotten then.
+    for _ in 0..2 * turn::LOOKED_BACK {
+        std::thread::sleep(2 * WORK);
+        turn::waiting(&usual);
+    }
+    for number in 0..20 {
+        std::thread::sleep(turn::LONGEST);
+        turn::waiting(&away);
+        assert!(turn::rest().is_some(), "turn {number} is said to have moved data");
+    }
 }

@@ -3,7 +3,7 @@
 # What counts of a rank's report: all blocking collectives that came to the library, but for those
 # of communicators of one rank and of intercommunicators, and for reductions of derived types. Of
 # these at least 95 in 100 must have run on kolo.
-preload=$PREFIX/lib/libkolo_pmpi.so.0
+preload=$PREFIX/lib/libkolo_pmpi.so.0${YIELDS:-}
 # Whatever kolo can run it runs, also where MPI is known to be faster.
 export KOLO_PMPI_TABLE=none
 judges=$top/build/judges
