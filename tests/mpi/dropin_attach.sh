@@ -48,12 +48,17 @@ while read -r function at; do
     [ "$(wc -l <alike)" = 1 ] || fail "$function $at on rank $rank, SEED=$SEED: $(cat failing.err)"
     if grep -q 'could not be attached' alike; then
         failures=$((failures + 1))
-        grep -q '^failed 1$' failing.err || fail "nothing had failed: $(cat failing.err)"
+        grep -q 'failed 1' failing.err || fail "nothing had failed: $(cat failing.err)"
         grep -q '1 communicators that could' alike || fail "more than one: $(cat failing.err)"
     fi
     [ "$function" != after ] || grep -q 'could not' alike || fail "$(cat failing.err)"
     echo "rank $rank, $function $at: $(cat alike)"
 done <rows
+# Already in MPI_Init: none takes a call, and that rank alone says why.
+on_kolo keyval KOLO_REPORT=0 FAIL=keyval FAIL_AT=1 FAIL_RANK=$rank
+[ "$(grep -c "^kolo: .*on rank $rank MPI gives no key" keyval.err)" = 1 ] &&
+    [ "$(grep -c '^kolo:' keyval.err)" = 1 ] && grep -q 'failed 1' keyval.err ||
+    fail "a key on rank $rank, SEED=$SEED: $(cat keyval.err)"
 [ $failures -ge 1 ] || fail "SEED=$SEED: no draw made attaching fail"
 [ "$(find /dev/shm -name '*kolo*' | wc -l)" = "$before" ] || fail "left: $(ls /dev/shm)"
 echo "$test_name ($MPI): ok"

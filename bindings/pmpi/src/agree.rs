@@ -63,8 +63,8 @@ const AUTO: u64 = 9;
 const WORDS: usize = size_of::<Message>() / size_of::<u64>();
 
 impl Message {
-    /// Begins with what one rank knows.
-    fn new(settings: &Settings, rank: c_int) -> Message {
+    /// Begins with what one rank knows; `ready`: it can take calls.
+    fn new(settings: &Settings, ready: bool, rank: c_int) -> Message {
         let (attach, calls) = match settings.attach {
             Attach::After(calls) => (0, calls),
             Attach::Earned => (1, 0),
@@ -72,7 +72,7 @@ impl Message {
         let named = |said: bool| if said { rank as u64 + 1 } else { 0 };
         Message {
             version: VERSION,
-            well: u64::from(settings.on && settings.wrong.is_none()),
+            well: u64::from(ready),
             wrong: named(settings.wrong.is_some()),
             device: named(devices::are_there(Path::new("/"))),
             nodes: [nodes::own(), !nodes::own()],
@@ -283,8 +283,8 @@ fn children(rank: c_int, nranks: c_int) -> Vec<c_int> {
         .collect()
 }
 
-/// Agrees with all ranks of the world. Whether kolo takes calls.
-pub fn agree(settings: &Settings) -> bool {
+/// Agrees with all ranks of the world; `ready`: this one can take calls. Whether kolo takes calls.
+pub fn agree(settings: &Settings, ready: bool) -> bool {
     let (mut nranks, mut rank) = (0, 0);
     // SAFETY: MPI is initialised.
     unsafe {
@@ -296,7 +296,7 @@ pub fn agree(settings: &Settings) -> bool {
     let children = children(rank, nranks);
     let begun = now();
     let mut silent = Vec::new();
-    let mut mine = Message::new(settings, rank);
+    let mut mine = Message::new(settings, ready, rank);
     for &child in &children {
         // Whoever has children itself waits for them first.
         let levels = 1 + child.trailing_zeros();

@@ -24,6 +24,8 @@ pub struct Table {
 static NATIVE: AtomicPtr<Function> = AtomicPtr::new(std::ptr::null_mut());
 /// In the world.
 static RANK: AtomicI32 = AtomicI32::new(0);
+/// All ranks have agreed that kolo takes calls.
+static TAKES: AtomicBool = AtomicBool::new(false);
 /// MPI_Finalize has begun.
 static ENDING: AtomicBool = AtomicBool::new(false);
 /// Of the world.
@@ -74,9 +76,19 @@ pub unsafe extern "C" fn kolo_pmpi_begin(table: *mut Table) -> c_int {
         if settings.on && alone::by_mistake() {
             return 1;
         }
-        if !agree::agree(&settings) || !comms::begin() || !ends_last(table.off) {
+        let wanted = settings.on && settings.wrong.is_none();
+        let ready = wanted && comms::begin() && ends_last(table.off);
+        if wanted && !ready {
+            say(&format!(
+                "kolo: the collectives of this program stay with MPI: on rank {rank} MPI gives no \
+                 key for an attribute. Remedy: look whether the program or a tool in front of it \
+                 makes keys before MPI_Init ends"
+            ));
+        }
+        if !agree::agree(&settings, ready) {
             return 1;
         }
+        TAKES.store(true, Ordering::Relaxed);
         // SAFETY: the function stays, as this library does.
         unsafe { libc::atexit(at_exit) };
         RANK.store(rank, Ordering::Relaxed);
@@ -120,6 +132,9 @@ unsafe extern "C" fn ending(
     _extra: *mut c_void,
 ) -> c_int {
     contained(0, || {
+        if !TAKES.load(Ordering::Relaxed) {
+            return 0;
+        }
         ENDING.store(true, Ordering::Relaxed);
         let off = OFF.load(Ordering::Relaxed);
         if !off.is_null() {

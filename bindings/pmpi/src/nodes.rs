@@ -68,9 +68,9 @@ fn kolo_folder() -> Option<PathBuf> {
     }
 }
 
-/// Learns where all ranks of the world are, all of which are here. Whether MPI told.
+/// Learns where all ranks of the world are, all of which are here. Whether MPI told, on all ranks.
 pub fn begin() -> bool {
-    let mut nranks: c_int = 0;
+    let (mut nranks, mut all_know): (c_int, c_int) = (0, 0);
     // SAFETY: MPI is initialised.
     let sized = unsafe { ffi::PMPI_Comm_size(ffi::RSMPI_COMM_WORLD, &mut nranks) } == 0;
     let (mine, mut all) = (own(), vec![0u64; nranks.max(1) as usize]);
@@ -87,7 +87,19 @@ pub fn begin() -> bool {
         )
     };
     let _ = WORLD.set(numbered(&all));
-    sized && code == 0
+    let knows = c_int::from(sized && code == 0);
+    // SAFETY: one number of each rank, in memory of this call.
+    let code = unsafe {
+        ffi::PMPI_Allreduce(
+            (&raw const knows).cast(),
+            (&raw mut all_know).cast(),
+            1,
+            ffi::RSMPI_INT32_T,
+            ffi::RSMPI_MIN,
+            ffi::RSMPI_COMM_WORLD,
+        )
+    };
+    code == 0 && all_know == 1
 }
 
 /// The node of each of these ranks of the world, numbered in the order of their first ranks. None:

@@ -115,6 +115,9 @@ fn turns_that_lose_their_core() {
     for number in 0..20 {
         std::thread::sleep(turn::LONGEST);
         turn::waiting(&away);
-        assert!(turn::rest().is_some(), "turn {number} is said to have moved data");
+        assert!(
+            turn::rest().is_some(),
+            "turn {number} is said to have moved data"
+        );
     }
 }
