@@ -38,6 +38,8 @@ const NOT_THE_PROGRAM: [&str; 13] = [
     "__rust",
     "rust_",
 ];
+/// Functions of kolo's headers, which are compiled into the program.
+const OF_HEADERS: [&str; 1] = ["koloCommInitMPIConfig"];
 /// Libraries in which every stack ends.
 const ENDS: [&str; 4] = ["libc.so", "libc-", "libpthread", "ld-linux"];
 
@@ -140,20 +142,23 @@ impl Walk {
             return StackFrame::End;
         }
         let is_shared = object.base == self.own.base;
-        let mut words = None;
+        let (mut words, mut has_inside) = (None, false);
         backtrace::resolve_frame(frame, |symbol| {
             let name = symbol.name().map(|name| format!("{name:#}"));
             // Of functions that were taken into each other the innermost comes first.
-            if let (None, Some(name)) = (&words, name)
-                && !(is_shared && self.is_inside(&name, symbol.filename()))
-            {
-                words = Some(in_words(&name, symbol, (frame, &object)));
+            if let (None, Some(name)) = (&words, name) {
+                let is_inside = OF_HEADERS.contains(&name.as_str())
+                    || is_shared && self.is_inside(&name, symbol.filename());
+                match is_inside {
+                    true => has_inside = true,
+                    false => words = Some(in_words(&name, symbol, (frame, &object))),
+                }
             }
         });
         match words {
             Some(words) => StackFrame::Place(words),
             // Of a program without names nobody knows which functions are kolo's.
-            None if is_shared => StackFrame::Inside,
+            None if is_shared || has_inside => StackFrame::Inside,
             None => {
                 let far = address.addr() - object.base;
                 StackFrame::Place(format!("at {far:#x} of {}", short(&object.path)))

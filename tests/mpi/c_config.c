@@ -42,10 +42,17 @@ int main(int argc, char **argv) {
     sums(comm, nranks - 1 - rank, nranks);
     MPI_Comm_free(&turned);
 
+    /* The place of a call that fails is in the program, and not in the header. */
     config.blocking = 7;
-    if (koloCommInitMPIConfig(&comm, MPI_COMM_WORLD, &config) != koloInvalidArgument ||
-        !strstr(koloGetLastError(NULL), "blocking"))
+    char place[100];
+    snprintf(place, sizeof place, "c_config.c:%d)", __LINE__ + 1);
+    state = koloCommInitMPIConfig(&comm, MPI_COMM_WORLD, &config);
+    const char *said = koloGetLastError(NULL);
+    if (state != koloInvalidArgument || !strstr(said, "blocking") ||
+        !strstr(said, ". Called by main (") || !strstr(said, place)) {
+        fprintf(stderr, "no %s in: %s\n", place, said);
         MPI_Abort(MPI_COMM_WORLD, 3);
+    }
     MPI_Finalize();
     if (rank == 0) puts("c_config: ok");
     return 0;
