@@ -1,4 +1,4 @@
-/* Errors name the communicator as the program has named it for MPI, and no other one. */
+/* Errors name the communicator as the program has named it for MPI, or as MPI names its own. */
 #include <kolo_mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +30,7 @@ int main(int argc, char **argv) {
     MPI_Comm other, turned;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    fails(MPI_COMM_WORLD, "");
+    fails(MPI_COMM_WORLD, " on communicator MPI_COMM_WORLD");
     MPI_Comm_dup(MPI_COMM_WORLD, &other);
     fails(other, "");
     MPI_Comm_set_name(other, "sea ice");

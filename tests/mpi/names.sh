@@ -1,5 +1,5 @@
 #!/bin/sh
-# Names that a program gives its communicators for MPI are in the errors of kolo.
+# Names that communicators of MPI have are in the errors of kolo.
 . "$(dirname "$0")/common"
 cd "$work"
 cc -std=c99 -Wall -Wextra -Werror "$top/tests/mpi/names.c" -I "$include" \

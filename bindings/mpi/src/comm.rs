@@ -38,7 +38,7 @@ pub struct Context {
     nranks: usize,
     thread_level: c_int,
     probe_tag: c_int,
-    /// As the program has named the communicator; empty where it has not.
+    /// The name of the communicator; empty where it has none.
     name: CString,
     freed: AtomicBool,
 }
@@ -114,7 +114,7 @@ impl Context {
             comm,
             thread_level: level_of(),
             probe_tag: largest_tag(),
-            name: given_name(raw),
+            name: name_of(raw, raw == world || raw == own),
             freed: AtomicBool::new(false),
         }))
     }
@@ -172,9 +172,9 @@ impl Context {
     }
 }
 
-/// The name that the program has given a live communicator, empty where it has given none: those of
-/// MPI itself name all programs' communicators alike.
-fn given_name(comm: ffi::MPI_Comm) -> CString {
+/// The name of a live communicator: that which the program has given it, or if it `is_mpis` that of
+/// MPI. Others may have inherited MPI's names, and have none.
+fn name_of(comm: ffi::MPI_Comm, is_mpis: bool) -> CString {
     /// No MPI has longer ones.
     const MOST_BYTES: usize = 1024;
     let mut name = [0 as c_char; MOST_BYTES];
@@ -183,8 +183,8 @@ fn given_name(comm: ffi::MPI_Comm) -> CString {
     let code = unsafe { ffi::PMPI_Comm_get_name(comm, name.as_mut_ptr(), &mut length) };
     // SAFETY: MPI ends the name by a zero, and where it wrote none the array does.
     let name = unsafe { CStr::from_ptr(name.as_ptr()) };
-    let is_given = code == 0 && !name.to_bytes().starts_with(b"MPI_COMM_");
-    match is_given {
+    let is_own = is_mpis || !name.to_bytes().starts_with(b"MPI_COMM_");
+    match code == 0 && is_own {
         true => name.to_owned(),
         false => CString::default(),
     }
