@@ -64,6 +64,9 @@ pub struct Found {
     pub edges: Vec<Edge>,
 }
 
+/// The name of such memory in errors, whatever language asked for it.
+const ALLOCATION: &str = "memory that peers can map";
+
 /// Allocates `bytes` bytes (at least 1), zeroed and page-aligned. Any thread.
 ///
 /// # Errors
@@ -80,18 +83,15 @@ pub fn allocate(bytes: usize) -> Result<*mut u8> {
             )
         })?;
     // What passes a limit would be a signal when the memory is touched, and not an error.
-    room::check_file("koloMemAlloc", bytes as u64)?;
-    room::check_memory("koloMemAlloc", bytes)?;
-    let file =
-        room::memory_file(c"kolo-memory").map_err(|cause| refused("memfd_create", &cause))?;
-    // SAFETY: plain system call on our descriptor.
-    if unsafe { libc::ftruncate(file.as_raw_fd(), bytes as libc::off_t) } != 0 {
-        return Err(refused("ftruncate", &io::Error::last_os_error()));
-    }
-    // Peers map it: a file that somebody cuts short would kill them.
-    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-    room::seal(&file, seals).map_err(|cause| refused("F_ADD_SEALS", &cause))?;
-    let address = map(&file, 0, bytes)?;
+    room::check_file(ALLOCATION, bytes as u64)?;
+    room::check_memory(ALLOCATION, bytes)?;
+    let (file, address) = make(bytes).map_err(|error| {
+        let what = format!(
+            "{bytes} bytes of {ALLOCATION} are not to be had: {}",
+            error.what
+        );
+        Error::new(error.code, what, error.remedy.clone())
+    })?;
     let mut register = register();
     register.made += 1;
     let allocation = Allocation {
@@ -102,6 +102,21 @@ pub fn allocate(bytes: usize) -> Result<*mut u8> {
     };
     register.live.insert(address as usize, allocation);
     Ok(address)
+}
+
+/// A file of `bytes` bytes that peers may map, and where it lies.
+fn make(bytes: usize) -> Result<(Fd, *mut u8)> {
+    let file =
+        room::memory_file(c"kolo-memory").map_err(|cause| refused("memfd_create", &cause))?;
+    // SAFETY: plain system call on our descriptor.
+    if unsafe { libc::ftruncate(file.as_raw_fd(), bytes as libc::off_t) } != 0 {
+        return Err(refused("ftruncate", &io::Error::last_os_error()));
+    }
+    // Peers map it: a file that somebody cuts short would kill them.
+    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+    room::seal(&file, seals).map_err(|cause| refused("F_ADD_SEALS", &cause))?;
+    let address = map(&file, 0, bytes)?;
+    Ok((file, address))
 }
 
 /// Maps `bytes` bytes of `file` from `offset` on.

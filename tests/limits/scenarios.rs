@@ -138,7 +138,9 @@ fn allocate(_: &Context) {
 fn allocate_in_group(_: &Context) {
     let error = memory::allocate(256 << 20).expect_err("too large");
     assert!(
-        error.what.contains("koloMemAlloc needs 268435456 bytes"),
+        error
+            .what
+            .contains("memory that peers can map needs 268435456 bytes"),
         "{error}"
     );
     assert!(error.what.contains("limit of 100663296 bytes"), "{error}");

@@ -55,6 +55,10 @@ impl<T: Element> SharedBuffer<T> {
     /// # Errors
     /// `InvalidArgument` for a size beyond the address space, `SystemError` without memory.
     pub fn zeroed(count: usize) -> Result<SharedBuffer<T>> {
+        SharedBuffer::mapped(count).map_err(|error| error.during("SharedBuffer::zeroed"))
+    }
+
+    fn mapped(count: usize) -> Result<SharedBuffer<T>> {
         if count == 0 {
             let start = NonNull::dangling();
             return Ok(SharedBuffer { start, count });
@@ -138,5 +142,15 @@ mod tests {
             assert_eq!(error.code, Code::InvalidArgument, "{count}: {error}");
             assert!(error.what.contains("do not fit"), "{error}");
         }
+        // The system has no such file, or no such mapping.
+        let error = SharedBuffer::<u8>::zeroed(1 << 60).unwrap_err();
+        let begin = "kolo: SharedBuffer::zeroed: 1152921504606846976 bytes of memory that peers";
+        let of_group =
+            "kolo: SharedBuffer::zeroed: memory that peers can map needs 11529215046068469";
+        let said = error.to_string();
+        assert!(
+            said.starts_with(begin) || said.starts_with(of_group),
+            "{said}"
+        );
     }
 }
