@@ -1316,7 +1316,8 @@ koloResult_t koloCommGetRoute(const char *call,
  * where `bytes` bytes are. Settings are read as for a new communicator; docs/settings.md lists
  * the keys.
  * Errors: koloInvalidArgument (NULL, unknown key, a longer value), koloInvalidUsage (a setting is
- * wrong, of whatever key), koloSystemError (a file that cannot be read). Any thread, any time.
+ * wrong, of whatever key), koloSystemError (a file that cannot be read). Settings that are wrong
+ * are no line on stderr, only a sentence of koloGetLastError. Any thread, any time.
  */
 KOLO_MUST_CHECK
 koloResult_t koloGetSetting(const char *key, char *value, size_t bytes);

@@ -103,6 +103,10 @@ pub(crate) fn tell(error: &Error, sentence: &CStr, seat: Option<&Seat>) {
     if wanted(seat) == Errors::Abort {
         stop_job(sentence, seat);
     }
+    if error.told && seat.is_none() {
+        // Somebody else tells of it, and what is not told here has no count.
+        return;
+    }
     let owner = seat.map_or(NOBODY, owner);
     if is_first(error, owner) && !error.told && !is_said() {
         logging::failure(&sentence.to_string_lossy());

@@ -12,7 +12,8 @@ use std::ffi::{CStr, c_char};
 /// where `bytes` bytes are. Settings are read as for a new communicator; docs/settings.md lists
 /// the keys.
 /// Errors: koloInvalidArgument (NULL, unknown key, a longer value), koloInvalidUsage (a setting is
-/// wrong, of whatever key), koloSystemError (a file that cannot be read). Any thread, any time.
+/// wrong, of whatever key), koloSystemError (a file that cannot be read). Settings that are wrong
+/// are no line on stderr, only a sentence of koloGetLastError. Any thread, any time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloGetSetting(
     key: *const c_char,
@@ -28,7 +29,8 @@ pub unsafe extern "C" fn koloGetSetting(
         }
         // SAFETY: not null, and ends with a zero byte by the contract of kolo.h.
         let key = unsafe { CStr::from_ptr(key) }.to_string_lossy();
-        let settings = Settings::load(&[])?;
+        // Every rank may ask; whoever has asked says it, once.
+        let settings = Settings::load(&[]).map_err(|error| error.told_elsewhere(true))?;
         let Some(entry) = settings.entries().find(|entry| entry.option.key == key) else {
             return Err(Error::argument(
                 format!("there is no setting '{key}'"),

@@ -58,7 +58,8 @@ pub fn text(key: &str) -> Result<String, String> {
         .into_owned();
     match code {
         0 => Ok(text),
-        _ => Err(text),
+        // The program has not called that.
+        _ => Err(text.replacen("kolo: GetSetting: ", "", 1)),
     }
 }
 
