@@ -402,12 +402,12 @@ pub(in crate::comm) fn late(inner: &Inner, call: &WaitingCall, peer: usize) -> L
     }
 }
 
-/// What helps where one thread calls for several ranks, and so waits for itself.
+/// Advice on a rank of this process: one thread may wait for itself, or for a group of another one.
 fn grouping(inner: &Inner, rank: u32) -> &'static str {
     match inner.process_mates.contains(&rank) {
         true => {
-            " (its rank is in this process: where one thread calls for several ranks, put the \
-             calls into a group)"
+            " (its rank is in this process: where this thread calls for it, put the calls into a \
+             group; where another thread does, that one has not called, or not ended its group)"
         }
         false => "",
     }
