@@ -27,6 +27,7 @@ static int says_itself(void) {
 
 __attribute__((constructor)) static void speak_for_fortran(void) {
     KOLO_IGNORE(koloQuietWhile(says_itself));
+    KOLO_IGNORE(koloTranslateLog(kolo_fi_words));
 }
 
 static void no_communicator(call *c) {
@@ -72,17 +73,12 @@ void kolo_fi_begin_graph(call *c, const char *name, const fortran_graph *graph,
 }
 
 bool kolo_fi_problem(call *c, koloResult_t code, const char *remedy, const char *what, ...) {
-    int rank = -1, used = 0;
-    const int capacity = (int)sizeof c->text;
+    char text[SENTENCE_BYTES];
     va_list list;
-    if (c->comm) KOLO_IGNORE(koloCommUserRank(c->comm, &rank));
-    used = rank < 0 ? snprintf(c->text, capacity, "kolo: %s: ", c->name)
-                    : snprintf(c->text, capacity, "kolo: rank %d: %s: ", rank, c->name);
     va_start(list, what);
-    if (used < capacity) used += vsnprintf(c->text + used, (size_t)(capacity - used), what, list);
+    vsnprintf(text, sizeof text, what, list);
     va_end(list);
-    if (used < capacity)
-        snprintf(c->text + used, (size_t)(capacity - used), ". Remedy: %s", remedy);
+    KOLO_IGNORE(koloDescribeError(c->comm, c->name, text, remedy, c->text, sizeof c->text));
     c->code = code;
     return false;
 }

@@ -275,11 +275,33 @@ static const char *instead_of(type_class class, int32_t op) {
     return NULL;
 }
 
+/* The name of an operation of kolo.h. */
+static const char *operation(int32_t op) {
+    switch (op) {
+    case koloSum: return "KOLO_SUM";
+    case koloProd: return "KOLO_PROD";
+    case koloMax: return "KOLO_MAX";
+    case koloMin: return "KOLO_MIN";
+    case koloAvg: return "KOLO_AVG";
+    case koloSumExact: return "KOLO_EXACT_SUM";
+    case koloBand: return "KOLO_BAND";
+    case koloBor: return "KOLO_BOR";
+    case koloBxor: return "KOLO_BXOR";
+    case koloLand: return "KOLO_LAND";
+    case koloLor: return "KOLO_LOR";
+    case koloLxor: return "KOLO_LXOR";
+    case koloMinloc: return "KOLO_MINLOC";
+    case koloMaxloc: return "KOLO_MAXLOC";
+    default: return "given";
+    }
+}
+
 static bool combines(call *c, type_class class, int32_t op, const char *name) {
     const char *possible = instead_of(class, op);
     if (!possible) return true;
     return kolo_fi_problem(c, koloInvalidArgument, possible,
-                           "this operation does not combine elements of type %s", name);
+                           "the operation %s does not combine elements of type %s",
+                           operation(op), name);
 }
 
 bool kolo_fi_reduce_unit(call *c, const view *v, int32_t op, unit *out) {

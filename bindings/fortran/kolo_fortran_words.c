@@ -11,7 +11,7 @@ typedef enum {
     CALL,    /* a call, with or without the beginning kolo */
     NAME,    /* a name of kolo.h in full */
     TYPE,    /* a data type in a sentence */
-    COUNTED, /* a data type whose name is an English word: only after a number */
+    COUNTED, /* a data type whose name is an English word: only after 6 or 6 x */
     LISTED   /* an operation in a sentence: only after a comma */
 } word_kind;
 
@@ -167,12 +167,22 @@ static bool part_of_word(char c) { return isalnum((unsigned char)c) || c == '_';
 static bool may_follow(word_kind kind, const char *sentence, const char *word) {
     const size_t before = (size_t)(word - sentence);
     if (kind == COUNTED)
-        return before >= 2 && word[-1] == ' ' && isdigit((unsigned char)word[-2]);
+        return before >= 2 && word[-1] == ' ' &&
+               (isdigit((unsigned char)word[-2]) || (before >= 3 && word[-2] == 'x'));
+    if (kind == TYPE) return strncmp(word, "double precision", 16) != 0;
     return kind != LISTED || (before >= 2 && word[-1] == ' ' && word[-2] == ',');
+}
+
+/* Whether a word is a part of a path (Test/send.f90), or of a word with hyphens. */
+static bool in_a_name(const char *sentence, const char *word, size_t length) {
+    const char before = word == sentence ? ' ' : word[-1], *behind = word + length;
+    if (before == '/' || before == '-' || before == '.') return true;
+    return *behind == '/' || *behind == '-' || (*behind == '.' && part_of_word(behind[1]));
 }
 
 /* What to write in the place of a word of `length` characters, or NULL. */
 static const char *translated(const char *sentence, const char *word, size_t length) {
+    if (in_a_name(sentence, word, length)) return NULL;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         const char *begin = word;
         size_t rest = length;

@@ -55,6 +55,8 @@ static WHO: RwLock<Who> = RwLock::new(Who {
 static FILE: OnceLock<Option<File>> = OnceLock::new();
 /// What the first communicator's settings say of calls that fail.
 static ERRORS: OnceLock<Errors> = OnceLock::new();
+/// Puts a sentence into the words of the program's language, where a binding has some.
+static WORDS: OnceLock<fn(&str) -> String> = OnceLock::new();
 
 thread_local! {
     /// The rank in whose name this thread acts now, where that is known.
@@ -188,6 +190,19 @@ impl Write for Out {
     }
 }
 
+/// From now on lines are in these words, which may be asked for on any thread.
+pub fn speak_as(words: fn(&str) -> String) {
+    WORDS.get_or_init(|| words);
+}
+
+/// A sentence, or a name in it, as the program's language has it.
+pub fn in_words(text: &str) -> Cow<'_, str> {
+    match WORDS.get() {
+        Some(words) => words(text).into(),
+        None => text.into(),
+    }
+}
+
 /// A line about a call of the C or Fortran interface that has failed.
 pub fn failure(text: &str) {
     tracing::error!("{text}");
@@ -204,7 +219,12 @@ pub fn at_exit(text: &str) {
         return;
     }
     let who = WHO.read().unwrap_or_else(PoisonError::into_inner);
-    let line = format!("{} WARN kolo {}: {text}\n", now(), who.name(None));
+    let line = format!(
+        "{} WARN kolo {}: {}\n",
+        now(),
+        who.name(None),
+        in_words(text)
+    );
     // Nobody is left to be told of a failure.
     let _ = Out.write_all(line.as_bytes());
 }
@@ -292,7 +312,7 @@ impl Subscriber for LogWriter {
             true => format!(" \x1b[{}m{level}\x1b[0m", colour(*level)),
             false => format!(" {level}"),
         };
-        line += &format!(" kolo {name}: {}\n", bare(&words.0, rank));
+        line += &format!(" kolo {name}: {}\n", in_words(&bare(&words.0, rank)));
         // Nobody is left to be told of a failure.
         let _ = Out.write_all(line.as_bytes());
     }

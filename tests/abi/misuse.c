@@ -93,6 +93,11 @@ static void initialisation(void) {
     FAILS(bad, "bytes = 3", koloGetSetting("socket_family", value, 3));
     OK(koloGetSetting("socket_family", value, 4));
     CHECK(strcmp(value, "any") == 0);
+    FAILS(bad, "translate", koloTranslateLog(NULL));
+    FAILS(bad, "what", koloDescribeError(NULL, "step", NULL, "none", value, sizeof value));
+    FAILS(bad, "text", koloDescribeError(NULL, "step", "it is cut", "none", value, 0));
+    OK(koloDescribeError(NULL, "step", "it is cut", "none", value, 16));
+    CHECK(strcmp(value, "kolo: step: it ") == 0);
     FAILS(bad, "uniqueId", koloGetUniqueId(NULL));
     OK(koloGetUniqueId(&id));
     FAILS(bad, "newcomm", koloCommInitRank(NULL, 1, id, 0));

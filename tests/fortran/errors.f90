@@ -33,7 +33,7 @@ contains
     real(real64) :: r8(3)
     l = .true.; word = 'words'; i2 = 1; r16 = 1; z = 1; r4 = 1; r8 = 1
     call kolo_allreduce(l, KOLO_SUM, comm, ierror)
-    call expect_error(ierror, ['logical(4)    ', 'kolo_allreduce', 'merge         '], 'logical')
+    call expect_error(ierror, ['operation KOLO_SUM', 'logical(4)        '], 'logical')
     call kolo_allreduce(word, KOLO_SUM, comm, ierror)
     call expect_error(ierror, ['character(len=5)'], 'character')
     call kolo_allreduce(i2, KOLO_SUM, comm, ierror)
@@ -170,15 +170,23 @@ contains
     character(len=12) :: short
     character(len=600) :: long
     character(len=16) :: who
+    character(len=:), allocatable :: named
     integer :: a(2), version
+    named = ': '
+    if (with_mpi) named = ' on communicator MPI_COMM_WORLD: '
     call kolo_bcast(a, -7, comm, ierror)
     call kolo_get_last_error(comm, short)
     call kolo_get_last_error(comm, long)
     call expect(short == long(1:12) .and. len_trim(long) > 20, 'a sentence that is cut')
     write (who, '(a,i0,a)') 'rank ', rank, ':'
     call expect(index(long, trim(who)) > 0, 'the sentence names the rank: ' // long)
-    call expect(index(long, 'kolo_bcast: ') > 0 .and. index(long, 'Broadcast') == 0, &
+    call expect(index(long, 'kolo_bcast' // named) > 0 .and. index(long, 'Broadcast') == 0, &
       'the sentence has the names of Fortran: ' // long)
+    ! Found by Fortran's own layer, and with the same words.
+    call kolo_bcast(a, -7_int64, KOLO_INTEGER4, 0, comm, ierror)
+    call kolo_get_last_error(comm, long)
+    call expect(index(long, 'kolo: ' // trim(who) // ' kolo_bcast' // named // 'the count is -7') &
+      == 1, 'a sentence of the Fortran layer: ' // long)
     call kolo_version(version)
     call expect(version >= 100, 'version')
   end subroutine sentences

@@ -1,4 +1,5 @@
-!> A wrong call in a procedure of a module: with KOLO_ERRORS=backtrace its sentence names the place.
+!> Wrong calls in procedures of a module, of which libkolo finds one and Fortran's own layer the
+!! other: with KOLO_ERRORS=backtrace their sentences name the place.
 module ocean
   use kolo
   use checks
@@ -11,6 +12,13 @@ contains
     call kolo_send(x, 0, comm, ierror) ! here
     if (ierror == KOLO_SUCCESS) print *, 'a message to oneself passed'
   end subroutine step
+
+  subroutine melt(x, ierror)
+    real(8), intent(inout) :: x(:)
+    integer, intent(out) :: ierror
+    call kolo_allreduce(x, x(:1), KOLO_SUM, comm, ierror) ! too
+    if (ierror == KOLO_SUCCESS) print *, 'arrays of two sizes passed'
+  end subroutine melt
 end module ocean
 
 program placed
@@ -23,6 +31,9 @@ program placed
 
   call begin(comm)
   call step(x, ierror)
+  call kolo_get_last_error(comm, message)
+  print '(a)', trim(message)
+  call melt(x, ierror)
   call kolo_get_last_error(comm, message)
   print '(a)', trim(message)
   call finish(comm)

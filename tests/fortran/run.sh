@@ -124,7 +124,7 @@ done
 # What an ignored ierror said is on standard error, once for each cause, and then counted.
 on_ranks ignored 2 || fail "ignored: $(cat err.*)"
 for rank in 0 1; do
-    for words in "ERROR kolo .*kolo_allreduce: .*logical(4)" "ERROR kolo .*: root 2 " \
+    for words in "ERROR kolo .*kolo_allreduce: .*logical(4)" "ERROR kolo .*: kolo_bcast: root 2 " \
         "2 more calls have failed for the same reason as .*logical(4)" \
         "3 more calls have failed for the same reason as .*root 2 "; do
         [ "$(grep -c "$words" err.$rank)" = 1 ] || fail "not once '$words': $(cat err.$rank)"
@@ -142,11 +142,21 @@ if grep -q survived out.0; then fail "the program went on"; fi
 
 # The place of a call that fails, where that is asked for.
 $FC $flags -g -I "$name" "$here/placed.f90" start_plain.o checks.o $link -o placed
-line=$(grep -n '! here' "$here/placed.f90" | cut -d: -f1)
+line_of() { grep -n "! $1" "$here/placed.f90" | cut -d: -f1; }
 KOLO_ERRORS=backtrace on_ranks placed 1 || fail "placed: $(cat err.*)"
-place="Called by step of module ocean (.*placed.f90:$line)"
-grep -q "kolo: rank 0: kolo_send: .*\. $place\$" out.0 ||
-    fail "no place of line $line in: $(cat out.0)"
+for words in "kolo_send: .*\. Called by step of module ocean (.*:$(line_of here))" \
+    "kolo_allreduce: .* has 1\. .*\. Called by melt of module ocean (.*:$(line_of too))"; do
+    grep -q "kolo: rank 0: $words\$" out.0 || fail "no '$words' in: $(cat out.0)"
+done
+# The log and the report have Fortran's names, too.
+KOLO_DEBUG=trace KOLO_REPORT=1 on_ranks moves 2 || fail "moves: $(cat err.*)"
+for words in "TRACE kolo .*: kolo_bcast #.* x logical(4), root 0, " "^  kolo_bcast  *[0-9]" \
+    "^  kolo_comm_split  *- " "^  kolo_comm_destroy  *- "; do
+    grep -q "$words" err.0 || fail "no '$words' in: $(cat err.0)"
+done
+if grep -q "Broadcast\|AllReduce\|CommDestroy\|int32\| char," err.0; then
+    fail "names of C: $(grep "Broadcast\|AllReduce\|CommDestroy\|int32\| char," err.0)"
+fi
 on_ranks placed 1 || fail "placed: $(cat err.*)"
 if grep -q "Called by" out.0; then fail "a place that nobody has asked for: $(cat out.0)"; fi
 

@@ -8,7 +8,8 @@ for nranks in 1 3; do
     elif [ $? -eq 124 ]; then
         fail "the job on $nranks ranks did not end"
     fi
-    for words in "kolo: rank $((nranks - 1)): kolo_allreduce: this operation" "Remedy: "; do
+    who="kolo: rank $((nranks - 1)): kolo_allreduce on communicator MPI_COMM_WORLD"
+    for words in "$who: the operation KOLO_SUM does" "Remedy: "; do
         cat "$work/out" "$work/err" | grep -q "$words" || fail "no '$words' in: $(cat "$work/err")"
     done
     if grep -q survived "$work/out"; then fail "a rank went on"; fi

@@ -379,6 +379,11 @@ typedef struct koloStream koloStream;
 typedef koloComm *koloComm_t;
 
 /**
+ * Writes `sentence`, in the words of another language, to `text`, where `bytes` bytes are.
+ */
+typedef void (*koloTranslate_t)(const char *sentence, char *text, size_t bytes);
+
+/**
  * Names a communicator to be: one rank makes it with koloGetUniqueId and hands it to the others
  * by any means. Holds an address and a secret.
  */
@@ -596,6 +601,22 @@ const char *koloGetErrorString(koloResult_t result);
 koloResult_t koloReportError(koloComm_t comm, koloResult_t result, const char *sentence);
 
 /**
+ * For bindings of other languages, before koloReportError: writes the sentence of a failure that
+ * they have found to `text`, where `bytes` bytes are, as kolo writes those of its own calls: with
+ * the rank, `call`, the communicator's name, `what` happened, `remedy`, and the place in the
+ * program from which this thread came, where KOLO_ERRORS asks for it. A longer one is cut. `comm`
+ * may be NULL, or no longer alive.
+ * Errors: koloInvalidArgument (NULL, no bytes). Any thread.
+ */
+KOLO_MUST_CHECK
+koloResult_t koloDescribeError(koloComm_t comm,
+                               const char *call,
+                               const char *what,
+                               const char *remedy,
+                               char *text,
+                               size_t bytes);
+
+/**
  * For bindings of other languages that end the process when a call fails, with a sentence of their
  * own: `is_said` is asked by each failure, on the thread of the call that failed. While it answers
  * other than 0, failures are no lines on stderr; they are kept for koloGetLastError as ever. It
@@ -603,6 +624,16 @@ koloResult_t koloReportError(koloComm_t comm, koloResult_t result, const char *s
  * Errors: koloInvalidArgument (NULL), koloInvalidUsage (8 others are there). Any thread.
  */
 koloResult_t koloQuietWhile(int (*is_said)(void));
+
+/**
+ * For bindings of other languages: from now on the log and the report of this process name calls,
+ * operations and types as the program does. `translate` is given sentences that have the names of
+ * kolo.h. It is called by any thread, may call nothing of kolo, and its library must not be
+ * unloaded; the first one stays until the process ends. koloGetLastError does not translate.
+ * Errors: koloInvalidArgument (NULL). Any thread.
+ */
+KOLO_MUST_CHECK
+koloResult_t koloTranslateLog(koloTranslate_t translate);
 
 /**
  * The sentence of the last call that failed on `comm` (on any thread), with rank, peer, call and

@@ -3,9 +3,10 @@
 use crate::collective::refuse_group;
 use crate::comm::null;
 use crate::comms::COMMS;
-use crate::guard::{Sentence, guard, last_of_thread, last_unnamed, reported, sentence};
+use crate::guard::{Sentence, described, guard, last_of_thread, last_unnamed, reported, sentence};
 use crate::loud;
-use crate::types::{ResultArg, koloComm_t, koloResult_t};
+use crate::types::{ResultArg, koloComm_t, koloResult_t, koloTranslate_t};
+use crate::words;
 use kolo_core::base::lasting::Lasting;
 use kolo_core::base::{Code, Error};
 use std::collections::VecDeque;
@@ -76,6 +77,45 @@ pub unsafe extern "C" fn koloReportError(
     })
 }
 
+/// For bindings of other languages, before koloReportError: writes the sentence of a failure that
+/// they have found to `text`, where `bytes` bytes are, as kolo writes those of its own calls: with
+/// the rank, `call`, the communicator's name, `what` happened, `remedy`, and the place in the
+/// program from which this thread came, where KOLO_ERRORS asks for it. A longer one is cut. `comm`
+/// may be NULL, or no longer alive.
+/// Errors: koloInvalidArgument (NULL, no bytes). Any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koloDescribeError(
+    comm: koloComm_t,
+    call: *const c_char,
+    what: *const c_char,
+    remedy: *const c_char,
+    text: *mut c_char,
+    bytes: usize,
+) -> koloResult_t {
+    guard("DescribeError", || {
+        let read = |words: *const c_char, name| match words.is_null() {
+            true => Err(null(name)),
+            // SAFETY: not null, a string by the contract of kolo.h.
+            false => Ok(unsafe { CStr::from_ptr(words) }.to_string_lossy()),
+        };
+        let call = read(call, "call")?.into_owned();
+        let (what, remedy) = (read(what, "what")?, read(remedy, "remedy")?);
+        if text.is_null() || bytes == 0 {
+            return Err(null("text"));
+        }
+        let error = Error::argument(what, remedy.into_owned()).during(call);
+        let said = described(error, COMMS.find(comm as usize).as_deref());
+        let said = said.text.to_bytes();
+        let used = said.len().min(bytes - 1);
+        // SAFETY: by the contract of kolo.h so many bytes can be written.
+        unsafe {
+            std::ptr::copy_nonoverlapping(said.as_ptr().cast(), text, used);
+            *text.add(used) = 0;
+        }
+        Ok(koloResult_t::koloSuccess)
+    })
+}
+
 /// For bindings of other languages that end the process when a call fails, with a sentence of their
 /// own: `is_said` is asked by each failure, on the thread of the call that failed. While it answers
 /// other than 0, failures are no lines on stderr; they are kept for koloGetLastError as ever. It
@@ -95,6 +135,21 @@ pub unsafe extern "C" fn koloQuietWhile(
                 "give one function for all calls of a binding",
             )),
         }
+    })
+}
+
+/// For bindings of other languages: from now on the log and the report of this process name calls,
+/// operations and types as the program does. `translate` is given sentences that have the names of
+/// kolo.h. It is called by any thread, may call nothing of kolo, and its library must not be
+/// unloaded; the first one stays until the process ends. koloGetLastError does not translate.
+/// Errors: koloInvalidArgument (NULL). Any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koloTranslateLog(translate: koloTranslate_t) -> koloResult_t {
+    guard("TranslateLog", || {
+        let translate = translate.ok_or_else(|| null("translate"))?;
+        // SAFETY: the contract of kolo.h: it stays, and any thread may call it.
+        unsafe { words::speak_by(translate) };
+        Ok(koloResult_t::koloSuccess)
     })
 }
 

@@ -161,11 +161,7 @@ fn guard_found(
 /// Keeps the sentence of `error`, says it aloud, and gives its code.
 #[cold]
 pub(crate) fn failed(error: Error, seat: Option<&Seat>) -> koloResult_t {
-    let error = match seat {
-        Some(seat) => seat.tells(error),
-        None => error,
-    };
-    let error = loud::placed(error, seat);
+    let error = in_context(error, seat);
     let sentence = sentence(&error);
     let code = error.code.into();
     // A thread that is ending may have no place left for what the log needs.
@@ -174,7 +170,22 @@ pub(crate) fn failed(error: Error, seat: Option<&Seat>) -> koloResult_t {
     code
 }
 
-/// The same for a failure that somebody else found, with a sentence of theirs.
+/// The error with what the caller does not know: rank and name of the communicator, and, where the
+/// settings ask for it, the place in the program.
+fn in_context(error: Error, seat: Option<&Seat>) -> Error {
+    let error = match seat {
+        Some(seat) => seat.tells(error),
+        None => error,
+    };
+    loud::placed(error, seat)
+}
+
+/// The sentence of a failure that somebody else found, and that nobody is told of yet.
+pub(crate) fn described(error: Error, seat: Option<&Seat>) -> Sentence {
+    sentence(&in_context(error, seat))
+}
+
+/// The same as [`failed`] for a failure that somebody else found, with a sentence of theirs.
 pub(crate) fn reported(code: Code, text: &CStr, seat: Option<&Seat>) -> koloResult_t {
     let error = Error::new(code, text.to_string_lossy(), "");
     let mut sentence = sentence(&error);

@@ -44,3 +44,4 @@ mod guard;
 mod handle;
 mod loud;
 mod seat;
+mod words;

@@ -211,7 +211,7 @@ extern "C" fn on_exit(_: c_int, _: *mut c_void) {
 fn stop_job(sentence: &CStr, seat: Option<&Seat>) -> ! {
     quiet::tell(&format!(
         "{}\nkolo: the process aborts, because KOLO_ERRORS is abort",
-        sentence.to_string_lossy()
+        logging::in_words(&sentence.to_string_lossy())
     ));
     if let Some(seat) = seat {
         // The others hear whose failure it was.

@@ -184,6 +184,10 @@ pub type koloUserFunction_t = Option<
     ),
 >;
 
+/// Writes `sentence`, in the words of another language, to `text`, where `bytes` bytes are.
+pub type koloTranslate_t =
+    Option<unsafe extern "C" fn(sentence: *const c_char, text: *mut c_char, bytes: usize)>;
+
 /// What is behind a koloComm_t. A handle is a number, not an address.
 pub struct koloComm {
     _opaque: [u8; 0],

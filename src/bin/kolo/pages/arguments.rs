@@ -37,6 +37,22 @@ const MEANINGS: &[(&str, &str)] = &[
         "The communicator that the failure concerns, or NULL.",
     ),
     (
+        "DescribeError.comm",
+        "The communicator that the failure concerns, or NULL.",
+    ),
+    (
+        "DescribeError.call",
+        "The call, as the other language names it.",
+    ),
+    ("DescribeError.what", "What happened, in words."),
+    ("DescribeError.remedy", "What to do, in words."),
+    ("DescribeError.text", "Written: the sentence."),
+    ("DescribeError.bytes", "Bytes that may be written."),
+    (
+        "TranslateLog.translate",
+        "Puts a sentence into other words.",
+    ),
+    (
         "commId",
         "What koloGetUniqueId of one rank has made, the same on all ranks.",
     ),
