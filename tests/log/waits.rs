@@ -1,7 +1,7 @@
 //! The table of `KOLO_REPORT=1`: every kind of wait is in it, and so are all ranks.
 
 use super::{LATE, RANKS, drawn, job};
-use kolo::comm::{Call, Collective, Communicator, RedOp, Stream, group};
+use kolo::comm::{Call, Collective, CommConfig, Communicator, RedOp, Stream, group};
 use kolo::dtype::DataType;
 use std::time::{Duration, Instant};
 
@@ -52,6 +52,9 @@ pub fn calls(comm: &Communicator, rank: u32) {
         _ => {}
     };
     let mut place = [1.0_f64; 8];
+    // Its ranks meet by calls that the program has not made.
+    let part = comm.split(Some(0), 0, &CommConfig::default()).unwrap();
+    part.expect("a color").destroy().unwrap();
     lag();
     measured("Barrier", || comm.barrier().unwrap());
     lag();
@@ -150,6 +153,26 @@ fn all_waits_are_counted_and_the_late_rank_is_named() {
             assert!(found >= 0.9 * took - 0.001, "{name}: {found} s: {lines:#?}");
             waited += took;
         }
+        // Once for the part, and once for all; nothing that is inside of another entry.
+        let of = |name| {
+            lines
+                .iter()
+                .filter(move |line| line.starts_with(name))
+                .count()
+        };
+        let found = [
+            "  CommSplit ",
+            "  CommDestroy ",
+            "  AllGather ",
+            "  CommFinalize ",
+        ]
+        .map(of);
+        assert_eq!(found, [1, 1, 0, 1], "{lines:#?}");
+        let row = lines
+            .iter()
+            .find(|line| line.starts_with("  CommFinalize "));
+        let calls = row.and_then(|row| row.split_whitespace().nth(2));
+        assert_eq!(calls, Some("1"), "{lines:#?}");
         // Whoever comes just before the late rank waits for a part of the lag only, now and then.
         assert!(waited > 2.0 * LAG.as_secs_f64(), "{waited} s: {lines:#?}");
         let of_all = lines

@@ -49,7 +49,13 @@ enum Of {
     Waits(&'static str),
 }
 
+/// A split, whose ranks meet by calls that the program has not made.
+const SPLIT: Of = Of::Waits("CommSplit");
+
 type Rows = BTreeMap<Of, Counted>;
+
+/// Letters of the column of names, which may be longer in the language of the program.
+const LEAST_WIDTH: usize = 17;
 
 struct Tally {
     /// The process whose calls these are: a child has a copy.
@@ -68,8 +74,8 @@ static TALLY: Mutex<Option<Tally>> = Mutex::new(None);
 static COUNTS: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// Whether this thread is inside an entry that is timed.
-    static INSIDE: Cell<bool> = const { Cell::new(false) };
+    /// The entry, one that is timed, which this thread is inside of.
+    static INSIDE: Cell<Option<Of>> = const { Cell::new(None) };
 }
 
 fn lock() -> MutexGuard<'static, Option<Tally>> {
@@ -104,6 +110,9 @@ fn of(checked: &Checked) -> Of {
 
 /// Counts a call; the first of its row says in `words` what ran.
 pub(super) fn count(checked: &Checked, words: impl FnOnce() -> String) {
+    if INSIDE.get() == Some(SPLIT) {
+        return;
+    }
     let mut tally = lock();
     let Some(tally) = tally.as_mut() else { return };
     let row = tally.rows.entry(of(checked)).or_default();
@@ -141,18 +150,22 @@ pub(super) fn blocking(checked: &Checked) -> Option<Timed> {
 
 /// This thread, which kolo has started, works for an entry of another one, which may wait for it.
 pub(in crate::comm) fn counts_elsewhere() {
-    INSIDE.set(true);
+    INSIDE.set(Some(Of::Waits("an entry of another thread")));
 }
 
 #[cold]
 fn timed(of: Of) -> Option<Timed> {
     let begun = clock::now();
-    (!INSIDE.replace(true)).then_some(Timed { of, begun })
+    // Not `then_some`: what that drops again would count.
+    INSIDE.get().is_none().then(|| {
+        INSIDE.set(Some(of));
+        Timed { of, begun }
+    })
 }
 
 impl Drop for Timed {
     fn drop(&mut self) {
-        INSIDE.set(false);
+        INSIDE.set(None);
         let time = self.begun.elapsed();
         let mut tally = lock();
         let Some(tally) = tally.as_mut() else { return };
@@ -226,29 +239,43 @@ fn table(rows: &Rows, lasted: Duration) -> String {
     if rows.is_empty() {
         return text;
     }
+    let name = |of: &Of| match *of {
+        Of::Calls(number, _) => {
+            let collective = Collective::ALL.iter().find(|it| **it as u8 == number);
+            logging::in_words(collective.map_or("?", |it| it.name()))
+        }
+        Of::Waits(name) => logging::in_words(name),
+    };
+    let widest = rows.keys().map(|of| name(of).len()).max();
+    let width = widest.unwrap_or(0).max(LEAST_WIDTH);
     let _ = writeln!(
         text,
-        "  {:<17} {:>8} {:>10} {:>12} {:>11} {:>11}  way of the first",
+        "  {:<width$} {:>8} {:>10} {:>12} {:>11} {:>11}  way of the first (kolo explain has more)",
         "call", "up to", "calls", "bytes", "seconds", "longest ms"
     );
+    let mut waits = false;
     for (of, row) in rows {
-        let (name, size) = match *of {
-            Of::Calls(number, bits) => {
-                let collective = Collective::ALL.iter().find(|it| **it as u8 == number);
-                (collective.map_or("?", |it| it.name()), size(bits))
-            }
-            Of::Waits(name) => (name, "-".into()),
+        let size = match *of {
+            Of::Calls(_, bits) => size(bits),
+            Of::Waits(_) => "-".into(),
         };
+        if matches!(of, Of::Waits(_)) && !std::mem::replace(&mut waits, true) {
+            let _ = writeln!(text, "  calls that move nothing of their own, and wait:");
+        }
         let _ = writeln!(
             text,
-            "  {:<17} {:>8} {:>10} {:>12} {:>11.3} {:>11.3}  {}",
-            name,
-            size,
-            row.calls,
-            row.bytes,
-            row.blocking.as_secs_f64(),
-            row.longest.as_secs_f64() * 1e3,
-            row.way
+            "{}",
+            format!(
+                "  {:<width$} {:>8} {:>10} {:>12} {:>11.3} {:>11.3}  {}",
+                name(of),
+                size,
+                row.calls,
+                row.bytes,
+                row.blocking.as_secs_f64(),
+                row.longest.as_secs_f64() * 1e3,
+                logging::in_words(&row.way)
+            )
+            .trim_end()
         );
     }
     text
@@ -263,6 +290,16 @@ mod tests {
         let sizes = [0, 1, 4, 11, 12, 21, 31].map(size);
         let expected = ["none", "1 B", "8 B", "1 KiB", "2 KiB", "1 MiB", "1 GiB"];
         assert_eq!(sizes, expected);
+    }
+
+    /// An entry inside of another one has no row, and does not end that it is inside.
+    #[test]
+    fn only_the_outermost_entry_counts() {
+        let outer = timed(Of::Waits("one"));
+        assert!(outer.is_some());
+        assert!(timed(Of::Waits("another")).is_none() && timed(Of::Waits("a third")).is_none());
+        drop(outer);
+        assert!(timed(Of::Waits("a fourth")).is_some());
     }
 
     #[test]
@@ -283,7 +320,11 @@ mod tests {
         let text = table(&rows, Duration::from_millis(1500));
         assert!(text.contains("7 calls in 1.5 s, and was 0.100 s"), "{text}");
         assert!(text.contains("AllReduce              8 B          5           40       0.020"));
-        assert_eq!(text.lines().count(), 5, "{text}");
+        assert_eq!(text.lines().count(), 6, "{text}");
+        let heads = text.find("\n  calls that move nothing").unwrap();
+        assert!(
+            text.find("\n  Barrier").unwrap() < heads && heads < text.find("\n  GroupEnd").unwrap()
+        );
         assert_eq!(table(&Rows::new(), Duration::ZERO).lines().count(), 1);
     }
 }
