@@ -20,8 +20,8 @@ run() { # NAME, WORDS BEFORE THE PROGRAM, RANKS, COMMUNICATORS, ALIVE
 most() { # NAME, WORD AFTER IT
     sed -n "s/.* \(-*[0-9]*\) $2.*/\1/p" "$1.out" | sort -n | tail -n 1
 }
-# Ranks, communicators, alive at once, calls before one is attached. MPICH's ranks do not yield, and
-# making communicators takes it many times as long where others want the cores.
+# Ranks, communicators, alive at once, calls before one is attached. Making
+# communicators takes MPICH many times as long where others want the cores.
 if [ -n "$FULL" ]; then
     set -- "2 5000 40 0" "3 1000 40 12" "2 1980 1980 0"
 elif [ "$MPI" = openmpi ]; then

@@ -32,7 +32,7 @@ well() { # RANKS, AT LEAST SO MANY TESTS
 }
 
 # Collectives and operations, without those that do not block. On more ranks than cores MPICH alone
-# needs minutes, as ranks that wait do not yield.
+# takes long.
 tests="-i test_cco -i test_op -e _nb_ -e _pr_ -e _ngh_"
 for ranks in 2 3; do
     if [ "$MPI$ranks" = mpich3 ]; then

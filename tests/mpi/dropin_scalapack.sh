@@ -3,7 +3,7 @@
 # mpi: openmpi
 # Programs that test ScaLAPACK, PBLAS and BLACS find on kolo what they find on MPI alone. Some of
 # them are drawn; `make test-full` takes all. Not xdllt: under Open MPI alone it hangs now and then.
-# Under MPICH, 4 ranks on 2 cores take minutes without kolo too: there those that wait do not yield.
+# Under MPICH, 4 ranks on 2 cores take minutes without kolo too.
 . "$(dirname "$0")/common"
 . "$top/tests/mpi/dropin/judge.sh"
 . "$top/tests/mpi/perf/table.sh"
