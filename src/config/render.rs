@@ -187,7 +187,12 @@ fn section(option: &Opt) -> String {
     let _ = writeln!(text, "- {}", names(option));
     let _ = writeln!(text, "- {}", sentence("Value: ", &option.kind.expected()));
     for (word, doc) in words(option) {
-        let _ = writeln!(text, "  - `{word}`: {doc}");
+        let also = also(option, word);
+        let also = match also.is_empty() {
+            true => String::new(),
+            false => format!(" (also `{}`)", also.join("`, `")),
+        };
+        let _ = writeln!(text, "  - `{word}`: {doc}{also}");
     }
     if !option.unit.is_empty() {
         let _ = writeln!(text, "- Unit: {}.", option.unit);
@@ -310,6 +315,17 @@ pub(super) fn words(option: &Opt) -> Vec<(&'static str, &'static str)> {
             .map(|word| (word.text, word.doc.trim()))
             .collect(),
         _ => Vec::new(),
+    }
+}
+
+/// Other spellings of a word of an option.
+fn also(option: &Opt, text: &str) -> &'static [&'static str] {
+    match option.kind {
+        Kind::Words(words) | Kind::Lists(words) => {
+            let word = words.iter().find(|word| word.text == text);
+            word.map_or(&[], |word| word.also)
+        }
+        _ => &[],
     }
 }
 
