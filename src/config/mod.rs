@@ -73,6 +73,7 @@ mod sources;
 mod tests;
 mod trust;
 mod value;
+mod variables;
 mod word;
 mod words;
 
@@ -94,6 +95,7 @@ pub use source::{FileSeen, Layer, Origin, Position, Source};
 pub use sources::Sources;
 pub use trust::faults_of_files;
 pub use value::{FaultFlip, HostPort, PrefixList, Value};
+pub use variables::{VariablesCheck, check_variables};
 pub use word::Word;
 pub use words::{
     Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Dropin, DropinDevices, DropinNodes,

@@ -7,6 +7,7 @@ use super::settings::Settings;
 use super::source::{Position, Source};
 use super::sources::{Sources, Stamp, Stamps, stamp};
 use super::value::Value;
+use super::variables;
 use crate::base::{Error, Result};
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -96,18 +97,14 @@ impl Settings {
     }
 
     /// Reads all layers of this process, and collects what it stumbles over instead of stopping:
-    /// variables that are no options, and whatever else keeps settings from being read, in which
-    /// case they are the built-in ones. For `kolo doctor`.
+    /// each variable that cannot be used, and whatever else keeps settings from being read, in
+    /// which case they are the built-in ones. For the command `kolo`.
     pub fn load_with_faults() -> (Settings, Vec<Error>) {
         let mut sources = match Sources::of_process(&[]) {
             Ok(sources) => sources,
             Err(error) => return (Settings::defaults(), vec![error]),
         };
-        let (unknown, mut faults): (Vec<String>, Vec<Error>) =
-            layers::unknown_variables(&sources).into_iter().unzip();
-        sources
-            .environment
-            .retain(|name, _| !unknown.contains(name));
+        let mut faults = variables::take_faulty(&mut sources);
         let settings = Settings::load_from(&sources).unwrap_or_else(|error| {
             faults.push(error);
             Settings::defaults()

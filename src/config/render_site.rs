@@ -67,6 +67,7 @@ Files of the site alone lock options. A lock is a rule for honest users, as kolo
 processes.
 
 Before a file is installed, `kolo config check FILE` tells what is wrong in it, with line and \
-column, and ends with 1 if anything is; without a name it looks at all files in force. \
+column, and ends with 1 if anything is; without a name it looks at all files in force, and \
+     at the variables of the environment. \
 `kolo config diff FILE` shows what a file changes, and `kolo config diff A B` in what two differ.
 ";

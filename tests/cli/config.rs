@@ -79,6 +79,35 @@ fn a_check_without_a_name_looks_at_all_files_in_force() {
 }
 
 #[test]
+fn each_wrong_variable_is_a_line_of_the_check_and_of_what_is_in_force() {
+    let wrong = [
+        ("KOLO_ALGOO", "ring"),
+        ("KOLO_NET", "scoket"),
+        ("KOLO_TIMEOUT", "7"),
+    ];
+    for words in [["check"], ["show"]] {
+        let output = config(&words, &wrong);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        let lines: Vec<_> = said.lines().collect();
+        assert_eq!(lines.len(), 2, "{said}");
+        for (line, (name, remedy)) in lines.iter().zip([
+            ("KOLO_ALGOO", "KOLO_ALGO if that"),
+            ("KOLO_NET", "correct KOLO_NET or unset it"),
+        ]) {
+            assert!(line.contains(name) && line.contains(remedy), "{line}");
+        }
+    }
+    let output = config(&["check"], &wrong[2..]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let said = stdout(&output);
+    assert!(
+        said.contains("environment: 1 variable, no mistake"),
+        "{said}"
+    );
+}
+
+#[test]
 fn what_is_in_force_has_file_and_line() {
     let path = file("shown", "# mine\nwait = \"spin\"\ncheck = false\n");
     let name = path.to_str().unwrap();

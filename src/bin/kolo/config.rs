@@ -2,7 +2,7 @@
 
 use crate::{launcher, out, tune_mpi};
 use clap::{Args, Subcommand};
-use kolo::base::{Result, input_file};
+use kolo::base::{Error, Result, input_file};
 use kolo::config::{self, Settings, Sources};
 use kolo::tune::mpi_table::{self, StayTable};
 use serde_json::json;
@@ -20,7 +20,8 @@ pub struct ConfigArgs {
 pub enum Concern {
     /// Look for mistakes in settings files and tables; the exit code is 1 if there are any
     Check {
-        /// Settings files, and tables of kolo tune --mpi; without one, all that are in force
+        /// Settings files, and tables of kolo tune --mpi; without one, all that are in force, and
+        /// the variables of the environment
         files: Vec<PathBuf>,
     },
     /// Show the settings in force
@@ -134,7 +135,9 @@ fn check(names: &[PathBuf]) -> Result<()> {
             Err(fault) => faults.push(fault),
         }
     }
+    let mut told: Vec<String> = Vec::new();
     for found in all {
+        told.extend(found.warnings.iter().cloned());
         for warning in found.warnings.iter().filter(|_| speaks) {
             out::report(&format!("warning: {warning}"));
         }
@@ -148,6 +151,9 @@ fn check(names: &[PathBuf]) -> Result<()> {
         }
         faults.extend(found.faults);
     }
+    if names.is_empty() {
+        faults.extend(variables_in_force(&sources, &faults, &told));
+    }
     let Some(last) = faults.pop() else {
         return Ok(());
     };
@@ -155,12 +161,37 @@ fn check(names: &[PathBuf]) -> Result<()> {
     Err(launcher::told_by_one(last))
 }
 
+/// Mistakes in the variables of this process that are not `known`; prints their number where there
+/// are none, and what else is to be known and was not `told`.
+fn variables_in_force(sources: &Sources, known: &[Error], told: &[String]) -> Vec<Error> {
+    let mut found = config::check_variables(sources);
+    found.faults.retain(|fault| !known.contains(fault));
+    if !launcher::speaks_for_all() {
+        return found.faults;
+    }
+    let warnings = Settings::load_from(sources).map(|settings| settings.warnings().to_vec());
+    let warnings = warnings.unwrap_or_default();
+    for warning in warnings.iter().filter(|one| !told.contains(one)) {
+        out::report(&format!("warning: {warning}"));
+    }
+    if found.faults.is_empty() && found.count > 0 {
+        let count = out::counted(found.count, "variable");
+        out::line(&format!("environment: {count}, no mistake"));
+    }
+    found.faults
+}
+
 /// `kolo config show`, and `kolo info --config`.
 ///
 /// # Errors
 /// Settings that cannot be read.
 pub fn show(args: &ShowArgs) -> Result<()> {
-    let settings = Settings::load(&[]).map_err(launcher::told_by_one)?;
+    let (settings, mut faults) = Settings::load_with_faults();
+    if let Some(last) = faults.pop() {
+        let speaks = launcher::speaks_for_all();
+        faults.iter().filter(|_| speaks).for_each(out::report);
+        return Err(launcher::told_by_one(last));
+    }
     if !launcher::speaks_for_all() {
         return Ok(());
     }
