@@ -44,6 +44,11 @@ impl Folder {
         is_private(&self.seen)
     }
 
+    /// Whether it belongs to that user, and nobody else may read or write it.
+    pub fn is_private_to(&self, owner: u32) -> bool {
+        self.seen.uid() == owner && self.seen.mode() & 0o077 == 0
+    }
+
     /// Whether only root, this user, and who made a file can take the file's name away: a folder
     /// of root or this user, and sticky where others may write.
     pub fn is_guarded(&self) -> bool {
@@ -119,6 +124,8 @@ mod tests {
             let folder = Folder::open(&place).unwrap();
             let seen = (folder.is_guarded(), folder.is_private());
             assert_eq!(seen, (is_guarded, is_private), "{mode:o}");
+            assert_eq!(folder.is_private_to(user()), is_private, "{mode:o}");
+            assert!(!folder.is_private_to(user() + 1), "{mode:o}");
         }
         fs::remove_dir_all(&place).unwrap();
     }

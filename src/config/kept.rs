@@ -85,23 +85,43 @@ pub fn write(places: &[PathBuf], note: KeptFile, text: &str) -> bool {
     })
 }
 
-/// Notes that processes were writing that have ended since: their paths and bytes.
-pub fn unfinished(places: &[PathBuf]) -> Vec<(PathBuf, u64)> {
-    let is_dead = |pid: u32| !Path::new(&format!("/proc/{pid}")).exists();
-    let of_place = |place: &PathBuf| {
-        let above = Folder::open(&place.parent()?.canonicalize().ok()?).ok()?;
-        let files = above
-            .is_guarded()
-            .then_some(directory(place).ok()?)?
-            .files();
-        let left = files.into_iter().filter(|(name, seen)| {
-            // The folder was private, but a file of another may have been moved there.
-            seen.uid() == user() && writer_of(name).is_some_and(is_dead)
-        });
-        let place = place.clone();
-        Some(left.map(move |(name, seen)| (place.join(name), seen.len())))
+/// The places of other users in `/tmp`, and whose they are. Only root can look into them.
+pub fn places_of_others() -> Vec<(PathBuf, u32)> {
+    let owner_of = |path: &Path| {
+        path.file_name()?
+            .to_str()?
+            .strip_prefix("kolo-")?
+            .parse()
+            .ok()
     };
-    places.iter().filter_map(of_place).flatten().collect()
+    let found = std::fs::read_dir("/tmp").into_iter().flatten().flatten();
+    let found = found.filter_map(|entry| Some((entry.path(), owner_of(&entry.path())?)));
+    found.filter(|(_, owner)| *owner != user()).collect()
+}
+
+/// Notes that processes of this user were writing that have ended since: their paths and bytes.
+pub fn unfinished(places: &[PathBuf]) -> Vec<(PathBuf, u64)> {
+    let of_place = |place: &PathBuf| unfinished_of(place, user());
+    places.iter().flat_map(of_place).collect()
+}
+
+/// Those of a user in a place.
+pub fn unfinished_of(place: &Path, owner: u32) -> Vec<(PathBuf, u64)> {
+    let is_dead = |pid: u32| !Path::new(&format!("/proc/{pid}")).exists();
+    let find = || {
+        let above = Folder::open(&place.parent()?.canonicalize().ok()?).ok()?;
+        let folder = Folder::open(place).ok()?;
+        let is_sure = above.is_guarded() && folder.is_private_to(owner);
+        let left = folder.files().into_iter().filter(|(name, seen)| {
+            // The folder was private, but a file of another may have been moved there.
+            seen.uid() == owner && writer_of(name).is_some_and(is_dead)
+        });
+        is_sure.then(|| {
+            left.map(|(name, seen)| (place.join(name), seen.len()))
+                .collect()
+        })
+    };
+    find().unwrap_or_default()
 }
 
 /// The process that writes a note, by the note's name.
@@ -163,7 +183,7 @@ fn c_name(name: &str) -> io::Result<CString> {
 mod tests {
     use super::*;
     use std::fs;
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
     /// A directory of the test's own, empty, with a place in it.
     fn place(name: &str) -> PathBuf {
@@ -316,6 +336,16 @@ mod tests {
         let link = root.join("link");
         symlink(&place, &link).unwrap();
         assert_eq!(unfinished(&[link]), []);
+        // Root finds those of others, in a folder and in files that are theirs.
+        let other = user() + 1;
+        assert_eq!(unfinished_of(&place, other), []);
+        let given = |path: &Path| chown(path, Some(other), None).is_ok();
+        if given(&place) {
+            assert_eq!(unfinished_of(&place, other), [], "a file of root in it");
+            assert!(given(&place.join(dead)));
+            assert_eq!(unfinished_of(&place, other), found);
+            assert_eq!(unfinished(&places), []);
+        }
         fs::remove_dir_all(root).unwrap();
     }
 }

@@ -152,7 +152,7 @@ pub struct NodeFacts {
     /// All interfaces but the loopback.
     pub faces: Vec<Face>,
     /// Why kolo finds none to use.
-    pub no_face: Option<String>,
+    pub no_face: Option<NoFace>,
     /// The table that kolo would tell the other nodes, with the ports where this one listens for
     /// trials.
     pub table: FaceTable,
@@ -176,10 +176,36 @@ pub struct NodeFacts {
     pub hcas: Vec<String>,
     /// kolo's files: name, and what is in them, in short.
     pub builds: BTreeMap<String, String>,
-    /// What dead jobs have left: paths, and bytes.
-    pub leftovers: Vec<(String, u64)>,
+    /// Files that dead jobs have left.
+    pub leftovers: Vec<LeftFile>,
     /// Files that may be left of other users, and are not this one's to remove.
-    pub foreign: Vec<(String, u64)>,
+    pub foreign: Vec<LeftFile>,
+}
+
+/// Reason for which kolo finds no interface to use.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NoFace {
+    /// In words.
+    pub what: String,
+    /// Way out.
+    pub fix: String,
+    /// A setting excludes all that there are, which is a fault on one node alone too.
+    pub by_setting: bool,
+}
+
+/// A file that a dead job has left.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LeftFile {
+    /// Its path.
+    pub path: String,
+    /// Its size.
+    pub bytes: u64,
+    /// The number of its user.
+    pub owner: u32,
+    /// It is of the user who asks.
+    pub is_own: bool,
 }
 
 /// An interface.

@@ -89,7 +89,7 @@ pub fn node(here: &ThisRank, several: bool) -> (NodeFacts, Option<Listeners>) {
     let left = gather_left::left();
     (facts.leftovers, facts.foreign) = (left.removable, left.foreign);
     if !several {
-        facts.no_face = None;
+        facts.no_face.take_if(|why| !why.by_setting);
         return (facts, None);
     }
     facts.builds = builds();

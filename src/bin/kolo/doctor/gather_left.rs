@@ -1,6 +1,7 @@
 //! Reads what dead jobs have left. Others can put anything where it lies, so it is read through
 //! open folders ([`kolo::base::folder`]), and no link is followed.
 
+use super::facts::LeftFile;
 use super::leftovers;
 use kolo::base::folder::{Folder, user};
 use kolo::config::kept;
@@ -11,14 +12,14 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Paths and bytes of what dead jobs have left.
+/// Files that dead jobs have left.
 #[derive(Debug, Default, PartialEq)]
 pub struct Left {
-    /// Files of this user, and to root the segments of any dead job.
-    pub removable: Vec<(String, u64)>,
+    /// Files of this user, and to root those of any dead job.
+    pub removable: Vec<LeftFile>,
     /// Segments of others that a root of a container sees and cannot remove; nor does it see who
     /// has them open.
-    pub foreign: Vec<(String, u64)>,
+    pub foreign: Vec<LeftFile>,
 }
 
 /// Looks for them.
@@ -27,6 +28,12 @@ pub fn left() -> Left {
     let mut files = segments(Path::new("/dev/shm"), rights.uid);
     let own = kept::unfinished(&kept::places()).into_iter();
     files.extend(own.map(|(path, bytes)| (path, bytes, rights.uid)));
+    if rights.uid == 0 {
+        for (place, owner) in kept::places_of_others() {
+            let left = kept::unfinished_of(&place, owner).into_iter();
+            files.extend(left.map(|(path, bytes)| (path, bytes, owner)));
+        }
+    }
     if files.is_empty() {
         return Left::default();
     }
@@ -35,12 +42,13 @@ pub fn left() -> Left {
     let (removable, foreign): (Vec<_>, Vec<_>) = files
         .into_iter()
         .partition(|(.., owner)| rights.may_remove(*owner));
-    let told = |files: Vec<(PathBuf, u64, u32)>| {
-        let files = files.into_iter();
-        files
-            .map(|(path, bytes, _)| (path.display().to_string(), bytes))
-            .collect()
+    let file = |(path, bytes, owner): (PathBuf, u64, u32)| LeftFile {
+        path: path.display().to_string(),
+        bytes,
+        owner,
+        is_own: owner == rights.uid,
     };
+    let told = |files: Vec<(PathBuf, u64, u32)>| files.into_iter().map(file).collect();
     Left {
         removable: told(removable),
         foreign: told(foreign),

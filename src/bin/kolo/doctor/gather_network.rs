@@ -1,11 +1,12 @@
 //! Reads the facts of the network from the system: interfaces, and what kolo makes of them.
 
-use super::facts::{Face, NodeFacts};
+use super::facts::{Face, NoFace, NodeFacts};
+use super::finding::list;
 use super::trials;
 use kolo::base::interfaces::class::FaceClass;
 use kolo::base::interfaces::face::{FaceAddress, Signs};
 use kolo::base::interfaces::ways::{FaceCard, FaceTable};
-use kolo::base::interfaces::{self, Interface};
+use kolo::base::interfaces::{self, Family, Interface};
 use kolo::base::{Code, Error};
 use kolo::bootstrap::NetSettings;
 use kolo::bootstrap::reach::Listeners;
@@ -50,14 +51,19 @@ pub fn listen(facts: &mut NodeFacts) -> Listeners {
 
 /// The interfaces, and what kolo makes of them; only what lasts if that is wanted.
 pub fn of_network(settings: &Settings, lasting: bool) -> NodeFacts {
-    let settings = NetSettings::from(settings);
-    let (family, list) = (settings.socket_family, settings.socket_ifname.as_deref());
+    let net = NetSettings::from(settings);
+    let (family, list) = (net.socket_family, net.socket_ifname.as_deref());
     let found = interfaces::table(family, list);
     let is_unknown = |error: &Error| error.code == Code::SystemError;
     let is_passing = lasting && found.as_ref().is_err_and(is_unknown);
     let table = found.unwrap_or_default();
-    let (mut faces, mut no_face) = faces(&table);
-    no_face.take_if(|_| is_passing);
+    let mut faces = faces(&table);
+    let has_none = faces.iter().all(|face| face.address.is_none());
+    let no_face = (has_none && !is_passing).then(|| {
+        let of_family = interfaces::table(family, None).unwrap_or_default();
+        let of_all = interfaces::table(Family::Any, None).unwrap_or_default();
+        why_none(settings, [&reachable(&of_family), &reachable(&of_all)])
+    });
     if lasting {
         faces.retain(|face| !is_made_by_jobs(&face.name));
     }
@@ -75,9 +81,41 @@ fn is_alone(address: IpAddr) -> bool {
     address.is_loopback() || link_local
 }
 
-/// Every interface of the system but the loopback, with the address that kolo would use; and why
-/// there is none to use.
-fn faces(table: &FaceTable) -> (Vec<Face>, Option<String>) {
+/// Names of the interfaces that others can reach.
+fn reachable(table: &FaceTable) -> Vec<&str> {
+    let is_one = |card: &&FaceCard| card.places.iter().any(|place| !is_alone(place.ip));
+    let cards = table.cards.iter().filter(is_one);
+    cards.map(|card| card.name.as_str()).collect()
+}
+
+/// Why no interface is left, by those that there are without a list, and without a family too.
+fn why_none(settings: &Settings, [of_family, of_all]: [&[&str]; 2]) -> NoFace {
+    let (key, left) = match (of_family, of_all) {
+        ([_, ..], _) => ("socket_ifname", of_family),
+        ([], [_, ..]) => ("socket_family", of_all),
+        ([], []) => {
+            return NoFace {
+                what: "there is no interface that other nodes could reach".into(),
+                fix: "`ip address` lists what there is; give one an address, and set it up".into(),
+                by_setting: false,
+            };
+        }
+    };
+    let set = settings.entry(key).map_or(String::new(), |entry| {
+        format!("{key} = {} ({})", entry.value, entry.source.origin)
+    });
+    NoFace {
+        what: format!(
+            "{set} excludes all interfaces that other nodes could reach: {}",
+            list(left)
+        ),
+        fix: format!("let {key} take one of them on all nodes, or leave it out"),
+        by_setting: true,
+    }
+}
+
+/// Every interface of the system but the loopback, with the address that kolo would use.
+fn faces(table: &FaceTable) -> Vec<Face> {
     let folder = Path::new("/sys/class/net");
     let mut names = names_in(folder);
     // Without sysfs those are known that can be used.
@@ -90,10 +128,7 @@ fn faces(table: &FaceTable) -> (Vec<Face>, Option<String>) {
         let card = table.cards.iter().find(|card| card.name == name);
         face_of(&folder.join(&name), name, card, best)
     };
-    let faces: Vec<Face> = names.into_iter().map(face).collect();
-    let none = faces.iter().all(|face| face.address.is_none());
-    let why = none.then(|| "there is no interface that other nodes could reach".to_string());
-    (faces, why)
+    names.into_iter().map(face).collect()
 }
 
 /// An interface by its folder and by its card, if it may be used; cards of the `best` class are.
@@ -147,6 +182,28 @@ pub fn names_in(folder: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kolo::config::Sources;
+
+    #[test]
+    fn a_setting_that_excludes_all_interfaces_is_named() {
+        let settings = |variable: &str, value: &str| {
+            let sources = Sources {
+                environment: [(variable.to_owned(), value.to_owned())].into(),
+                ..Sources::default()
+            };
+            Settings::load_from(&sources).unwrap()
+        };
+        let both = ["eth0", "eth1"];
+        let why = why_none(&settings("KOLO_SOCKET_IFNAME", "ib9"), [&both, &both]);
+        let what = "socket_ifname = ib9 (variable KOLO_SOCKET_IFNAME) excludes all interfaces \
+                    that other nodes could reach: eth0, eth1";
+        assert!(why.what == what && why.by_setting, "{why:?}");
+        let why = why_none(&settings("KOLO_SOCKET_FAMILY", "ipv6"), [&[], &both]);
+        let begin = "socket_family = ipv6 (variable KOLO_SOCKET_FAMILY) excludes all";
+        assert!(why.what.starts_with(begin) && why.by_setting, "{why:?}");
+        let why = why_none(&Settings::defaults(), [&[], &[]]);
+        assert!(why.what.starts_with("there is no interface") && !why.by_setting);
+    }
 
     #[test]
     fn interfaces_are_read_from_the_system() {

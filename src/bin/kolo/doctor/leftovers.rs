@@ -3,51 +3,78 @@
 //! kolo's own memory has no name and ends with its processes. What can stay is a note that was
 //! being written (`/tmp/kolo-UID`), and segments of an MPI beside kolo in /dev/shm.
 
-use super::facts::{Gathered, NodeFacts};
-use super::finding::{Finding, list, on_nodes};
+use super::facts::{Gathered, LeftFile};
+use super::finding::{Finding, WithFix, on_nodes};
+use std::collections::BTreeMap;
 
-/// Files that no process has open any more.
+/// Of so many files in a folder each is named.
+const MOST_NAMED: usize = 4;
+
+/// Files that no process has open any more: a line for each folder and user.
 pub fn leftovers(job: &Gathered) -> Vec<Finding> {
     on_nodes(job, "leftovers", |node| {
-        of_node(&node.facts).into_iter().collect()
+        let groups = groups(&node.facts.leftovers);
+        groups.iter().map(|files| of_folder(files)).collect()
     })
 }
 
 /// Lines about files that are not this user's to remove: no fault that he can mend.
 pub fn notes(job: &Gathered) -> Vec<String> {
     let found = on_nodes(job, "leftovers", |node| {
-        let told = plain(&node.facts.foreign).map(|(paths, bytes)| {
+        let told = |files: &Vec<&LeftFile>| {
             let what = format!(
-                "segments of users outside of this container, perhaps of dead jobs: {} ({})",
-                list(&paths),
-                crate::facts::amount(bytes)
+                "files of users outside of this container, perhaps of dead jobs: {}",
+                named(files)
             );
             (what, String::new())
-        });
-        told.into_iter().collect()
+        };
+        groups(&node.facts.foreign).iter().map(told).collect()
     });
     found.iter().map(Finding::short).collect()
 }
 
-/// The files whose names can be shown, and their bytes; none: there are none.
-fn plain(files: &[(String, u64)]) -> Option<(Vec<&str>, u64)> {
-    let named = files.iter().filter(|(path, _)| is_plain(path));
-    let (paths, sizes): (Vec<&str>, Vec<u64>) =
-        named.map(|(path, bytes)| (path.as_str(), *bytes)).unzip();
-    (!paths.is_empty()).then(|| (paths, sizes.iter().sum()))
+/// The files whose names can be shown, by folder and user.
+fn groups(files: &[LeftFile]) -> Vec<Vec<&LeftFile>> {
+    let mut groups: BTreeMap<(&str, u32), Vec<&LeftFile>> = BTreeMap::new();
+    for file in files.iter().filter(|file| is_plain(&file.path)) {
+        let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        groups.entry((folder, file.owner)).or_default().push(file);
+    }
+    groups.into_values().collect()
 }
 
-fn of_node(facts: &NodeFacts) -> Option<(String, String)> {
-    let (paths, bytes) = plain(&facts.leftovers)?;
-    let quoted: Vec<String> = paths.iter().map(|path| quoted(path)).collect();
-    Some((
-        format!(
-            "dead jobs have left {} ({})",
-            list(&paths),
-            crate::facts::amount(bytes)
+/// Paths, or of many how many there are in which folder, with their bytes.
+fn named(files: &[&LeftFile]) -> String {
+    let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
+    let what = match paths.as_slice() {
+        [first, .., _] if paths.len() > MOST_NAMED => {
+            let folder = first.rsplit_once('/').map_or("/", |(folder, _)| folder);
+            format!("{} files in {folder}", paths.len())
+        }
+        _ => paths.join(", "),
+    };
+    let bytes = files.iter().map(|file| file.bytes).sum();
+    format!("{what} ({})", crate::facts::amount(bytes))
+}
+
+fn of_folder(files: &[&LeftFile]) -> WithFix {
+    let whose = match files.iter().find(|file| !file.is_own) {
+        Some(file) => format!("dead jobs of user {}", file.owner),
+        None => "dead jobs".into(),
+    };
+    let others = files.iter().find(|file| !file.is_own && file.owner != 0);
+    let fix = match others {
+        // It looks at each file again, and takes no lines of a shell from names of users.
+        Some(file) if files.len() > MOST_NAMED => format!(
+            "as root PREFIX/share/kolo/slurm/epilog.sh {}, where kolo is in PREFIX",
+            file.owner
         ),
-        format!("rm {}", quoted.join(" ")),
-    ))
+        _ => {
+            let quoted: Vec<String> = files.iter().map(|file| quoted(&file.path)).collect();
+            format!("rm {}", quoted.join(" "))
+        }
+    };
+    (format!("{whose} have left {}", named(files)), fix)
 }
 
 /// Whether a name can be shown. Every user may give a file any name: a terminal would obey some,
@@ -96,29 +123,69 @@ mod tests {
     use super::*;
     use kolo::config::kept::KeptFile;
 
+    fn file(path: &str, owner: u32) -> LeftFile {
+        LeftFile {
+            path: path.into(),
+            bytes: 1 << 20,
+            owner,
+            is_own: owner == 0,
+        }
+    }
+
     #[test]
     fn segments_are_told_with_their_size() {
         let mut job = healthy(2, 1);
         assert_eq!(leftovers(&job), []);
         job.nodes[1].facts.leftovers = vec![
-            ("/dev/shm/vader_segment.node2.0".into(), 1 << 20),
-            ("/tmp/kolo-0/machine.77".into(), 1 << 20),
+            file("/dev/shm/vader_segment.node2.0", 0),
+            file("/tmp/kolo-0/machine.77", 0),
         ];
-        let found = lines(&leftovers(&job));
-        assert!(found.starts_with("leftovers: node2: dead jobs have left /dev/shm/vader_segment"));
-        assert!(found.contains("(2 MiB)"), "{found}");
-        assert!(found.contains("rm /dev/shm/vader_segment.node2.0 /tmp/kolo-0/machine.77"));
+        let found = leftovers(&job);
+        assert_eq!(found.len(), 2);
+        let begin = "leftovers: node2: dead jobs have left ";
+        for (line, path) in found
+            .iter()
+            .zip(["/dev/shm/vader_segment.node2.0", "/tmp/kolo-0/machine.77"])
+        {
+            assert_eq!(
+                line.line(),
+                format!("{begin}{path} (1 MiB); fix: rm {path}")
+            );
+        }
+    }
+
+    /// Many files of another user are one line, which root can type.
+    #[test]
+    fn many_files_are_counted_by_folder_and_user() {
+        let mut job = healthy(1, 1);
+        let names = (0..19).map(|pid| file(&format!("/tmp/kolo-1000/machine.{pid}"), 1000));
+        job.nodes[0].facts.leftovers = names.collect();
+        let others = (0..5).map(|pid| file(&format!("/dev/shm/sm_segment.{pid}"), 0));
+        job.nodes[0].facts.leftovers.extend(others);
+        let found: Vec<String> = leftovers(&job).iter().map(Finding::line).collect();
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert_eq!(
+            found[0],
+            "leftovers: node1: dead jobs have left 5 files in /dev/shm (5 MiB); fix: rm \
+             /dev/shm/sm_segment.0 /dev/shm/sm_segment.1 /dev/shm/sm_segment.2 \
+             /dev/shm/sm_segment.3 /dev/shm/sm_segment.4"
+        );
+        assert_eq!(
+            found[1],
+            "leftovers: node1: dead jobs of user 1000 have left 19 files in /tmp/kolo-1000 \
+             (19 MiB); fix: as root PREFIX/share/kolo/slurm/epilog.sh 1000, where kolo is in PREFIX"
+        );
     }
 
     #[test]
     fn what_somebody_cannot_remove_is_a_note() {
         let mut job = healthy(2, 1);
         assert_eq!(notes(&job), [""; 0]);
-        job.nodes[1].facts.foreign = vec![("/dev/shm/sm_segment.node2.7".into(), 1 << 20)];
+        job.nodes[1].facts.foreign = vec![file("/dev/shm/sm_segment.node2.7", 0)];
         assert_eq!(leftovers(&job), []);
         let found = notes(&job);
         assert_eq!(found.len(), 1);
-        assert!(found[0].starts_with("leftovers: node2: segments of users outside"));
+        assert!(found[0].starts_with("leftovers: node2: files of users outside"));
         assert!(
             found[0].ends_with("/dev/shm/sm_segment.node2.7 (1 MiB)"),
             "{found:?}"
@@ -135,16 +202,16 @@ mod tests {
             "kolo-\u{1b}[2J",
             "kolo-1\n2",
         ];
-        let path = |name: &&str| (format!("/dev/shm/{name}"), 1);
+        let path = |name: &&str| file(&format!("/dev/shm/{name}"), 0);
         job.nodes[1].facts.leftovers = names.iter().map(path).collect();
         let found = lines(&leftovers(&job));
         let quoted = r"rm '/dev/shm/sm_segment.a b' '/dev/shm/kolo-$(id);'\''x'\'''";
         assert!(found.contains(quoted), "{found}");
         assert!(
-            found.contains("(2 bytes)") && !found.contains("2J"),
+            found.contains("(2 MiB)") && !found.contains("2J"),
             "{found}"
         );
-        job.nodes[1].facts.leftovers = vec![("/dev/shm/kolo-\u{1b}[2J".into(), 1)];
+        job.nodes[1].facts.leftovers = vec![file("/dev/shm/kolo-\u{1b}[2J", 0)];
         assert_eq!(leftovers(&job), []);
     }
 

@@ -35,8 +35,7 @@ pub fn interfaces(job: &Gathered) -> Vec<Finding> {
     on_nodes(job, "interface", |node| {
         let mut faults = Vec::new();
         if let Some(why) = &node.facts.no_face {
-            let fix = "`ip address` lists what there is; KOLO_SOCKET_IFNAME chooses";
-            faults.push((why.clone(), fix.into()));
+            faults.push((why.what.clone(), why.fix.clone()));
         }
         for face in node.facts.faces.iter().filter(is_dark) {
             faults.push(no_signal(face));

@@ -1,6 +1,6 @@
 //! The checks of the network, by facts that are made up.
 
-use super::super::facts::settle;
+use super::super::facts::{NoFace, settle};
 use super::super::samples::{healthy, lead, lines};
 use super::*;
 use kolo::base::interfaces::face::FaceAddress;
@@ -45,7 +45,10 @@ fn an_interface_that_is_down_or_dark_is_told() {
 
     let mut job = healthy(3, 1);
     job.nodes[0].facts.faces.clear();
-    job.nodes[0].facts.no_face = Some("no network interface to start on".into());
+    job.nodes[0].facts.no_face = Some(NoFace {
+        what: "no network interface to start on".into(),
+        ..NoFace::default()
+    });
     let found = lines(&interfaces(&job));
     assert!(
         found.contains("no network interface to start on"),
