@@ -125,8 +125,8 @@ done
 on_ranks ignored 2 || fail "ignored: $(cat err.*)"
 for rank in 0 1; do
     for words in "ERROR kolo .*kolo_allreduce: .*logical(4)" "ERROR kolo .*: kolo_bcast: root 2 " \
-        "2 more calls have failed for the same reason as .*logical(4)" \
-        "3 more calls have failed for the same reason as .*root 2 "; do
+        "2 more calls have failed for the same reason: kolo_allreduce: .*logical(4)" \
+        "3 more calls have failed for the same reason as kolo_bcast: root 2 "; do
         [ "$(grep -c "$words" err.$rank)" = 1 ] || fail "not once '$words': $(cat err.$rank)"
     done
     [ "$(wc -l <err.$rank)" = 4 ] || fail "more than that: $(cat err.$rank)"

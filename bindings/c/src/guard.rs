@@ -187,12 +187,24 @@ pub(crate) fn described(error: Error, seat: Option<&Seat>) -> Sentence {
 
 /// The same as [`failed`] for a failure that somebody else found, with a sentence of theirs.
 pub(crate) fn reported(code: Code, text: &CStr, seat: Option<&Seat>) -> koloResult_t {
-    let error = Error::new(code, text.to_string_lossy(), "");
+    let error = Error::new(code, bare(&text.to_string_lossy()), "");
     let mut sentence = sentence(&error);
     sentence.text = text.into();
     let _ = caught(|| loud::tell(&error, text, seat));
     keep(error, sentence, seat);
     code.into()
+}
+
+/// A sentence without its begin, which says whose it is.
+fn bare(text: &str) -> &str {
+    let text = text.strip_prefix("kolo: ").unwrap_or(text);
+    let behind = text
+        .strip_prefix("rank ")
+        .and_then(|rest| rest.split_once(": "));
+    match behind {
+        Some((rank, rest)) if rank.parse::<u32>().is_ok() => rest,
+        _ => text,
+    }
 }
 
 /// Keeps the sentence of a failure for `koloGetLastError`.
@@ -249,6 +261,13 @@ mod tests {
             thread_sentence(),
             "kolo: MemFree: what   happened. Remedy: do that"
         );
+    }
+
+    #[test]
+    fn a_sentence_without_its_begin_has_neither_kolo_nor_the_rank() {
+        assert_eq!(bare("kolo: rank 3: kolo_send: no"), "kolo_send: no");
+        assert_eq!(bare("kolo: kolo_send: no"), "kolo_send: no");
+        assert_eq!(bare("rank of x: no"), "rank of x: no");
     }
 
     #[test]

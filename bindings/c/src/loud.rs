@@ -30,8 +30,8 @@ struct Cause {
     owner: usize,
     code: Code,
     what: String,
-    /// The call that was told of.
-    call: String,
+    /// The call that was told of; none in sentences of bindings, which have it in them.
+    call: Option<String>,
     /// How many came later.
     more: u64,
 }
@@ -149,7 +149,7 @@ fn is_first(error: &Error, owner: usize) -> bool {
             true => "one of too many different errors".into(),
             false => error.what.clone(),
         },
-        call: error.operation.as_deref().unwrap_or("a call").to_owned(),
+        call: error.operation.as_deref().map(str::to_owned),
         more: 0,
     });
     true
@@ -180,9 +180,11 @@ impl Cause {
             1 => "1 more call has".to_owned(),
             more => format!("{more} more calls have"),
         };
+        let call = self.call.as_ref();
+        let call = call.map_or(String::new(), |call| format!(" as {call}"));
         Some(format!(
-            "{times} failed for the same reason as {}: {}",
-            self.call, self.what
+            "{times} failed for the same reason{call}: {}",
+            self.what
         ))
     }
 }
