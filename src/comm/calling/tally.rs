@@ -231,8 +231,9 @@ fn table(rows: &Rows, lasted: Duration) -> String {
         .sum();
     let blocking: Duration = rows.values().map(|row| row.blocking).sum();
     let mut text = format!(
-        "kolo report: the process of rank 0 has made {calls} calls in {:.1} s, and was {:.3} s in \
+        "kolo report: the process of rank 0 has made {calls} {} in {:.1} s, and was {:.3} s in \
          those that block\n",
+        if calls == 1 { "call" } else { "calls" },
         lasted.as_secs_f64(),
         blocking.as_secs_f64()
     );

@@ -5,6 +5,7 @@
 
 use super::facts::{Gathered, LeftFile};
 use super::finding::{Finding, WithFix, on_nodes};
+use kolo::config;
 use std::collections::BTreeMap;
 
 /// Of so many files in a folder each is named.
@@ -65,10 +66,11 @@ fn of_folder(files: &[&LeftFile]) -> WithFix {
     let others = files.iter().find(|file| !file.is_own && file.owner != 0);
     let fix = match others {
         // It looks at each file again, and takes no lines of a shell from names of users.
-        Some(file) if files.len() > MOST_NAMED => format!(
-            "as root PREFIX/share/kolo/slurm/epilog.sh {}, where kolo is in PREFIX",
-            file.owner
-        ),
+        Some(file) if files.len() > MOST_NAMED => {
+            let prefix = config::install_prefix().unwrap_or_else(|| "PREFIX".into());
+            let script = prefix.join("share/kolo/slurm/epilog.sh");
+            format!("as root {} {}", script.display(), file.owner)
+        }
         _ => {
             let quoted: Vec<String> = files.iter().map(|file| quoted(&file.path)).collect();
             format!("rm {}", quoted.join(" "))
@@ -173,7 +175,7 @@ mod tests {
         assert_eq!(
             found[1],
             "leftovers: node1: dead jobs of user 1000 have left 19 files in /tmp/kolo-1000 \
-             (19 MiB); fix: as root PREFIX/share/kolo/slurm/epilog.sh 1000, where kolo is in PREFIX"
+             (19 MiB); fix: as root PREFIX/share/kolo/slurm/epilog.sh 1000"
         );
     }
 
