@@ -40,9 +40,6 @@ mod view;
 pub mod window;
 pub mod wire;
 
-#[cfg(test)]
-mod tests;
-
 pub use sum::ExactSum;
 pub use view::{Dimension, MOST_DIMENSIONS, Mask, View};
 

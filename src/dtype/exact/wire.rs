@@ -61,7 +61,7 @@ impl Format {
 
     /// The limb that a bit lies in, and its place there; exact for all bits, as a test shows.
     #[inline(always)]
-    pub(super) fn place(&self, bit: u32) -> (usize, u32) {
+    pub fn place(&self, bit: u32) -> (usize, u32) {
         let limb = ((u64::from(bit) * self.reciprocal) >> 32) as u32;
         (limb as usize, bit - limb * self.payload)
     }

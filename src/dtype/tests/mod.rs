@@ -2,6 +2,7 @@
 
 mod compounds;
 mod conversions;
+mod exact;
 mod harness;
 mod mutants;
 mod oracle;
