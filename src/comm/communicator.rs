@@ -8,7 +8,7 @@ use crate::base::starts::{self, Start};
 use crate::base::{Code, Error, Result};
 use crate::bootstrap::{Bootstrap, NetSettings, UniqueId, launch};
 use crate::config::Settings;
-use crate::dtype::outside_operations;
+use crate::exec::operation::outside_operations;
 use crate::proxy::net::Rail;
 use crate::proxy::progress::{Engine, Work};
 use crate::transport::fork;

@@ -55,7 +55,7 @@ pub struct FoldParams {
     /// ranges, and destinations that cannot be brought to the start of a cache line together with
     /// the first streamed one, are written in the ordinary way.
     pub stream_mask: u64,
-    /// The function of the program that combines elements, for [`user_fold`] only.
+    /// The function of the program that combines elements, where one does.
     pub user: Option<UserFunction>,
 }
 

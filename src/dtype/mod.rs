@@ -49,7 +49,6 @@ mod lanes;
 mod minifloat;
 mod scalar;
 mod types;
-mod user;
 
 #[cfg(test)]
 mod tests;
@@ -64,19 +63,12 @@ pub use isa::Isa;
 pub use minifloat::{F8E4M3, F8E5M2};
 pub use num_complex::Complex;
 pub use types::{Class, DataType, ReduceOp};
-pub use user::outside_operations;
-pub(crate) use user::{inside_operation, misuse};
 
 /// The fastest fold of this processor for a data type and an operation, or `None` if the operation
 /// does not combine elements of the type ([`ReduceOp::combines`]). Look it up once, not for every
 /// call.
 pub fn fold(dtype: DataType, op: ReduceOp) -> Option<FoldFn> {
     (isa::chosen().1.fold)(dtype, op)
-}
-
-/// The fold by a function of the program, which [`FoldParams::user`] names.
-pub fn user_fold() -> FoldFn {
-    user::fold
 }
 
 /// The fastest copy of this processor: exactly one source, any number of destinations, `count` in

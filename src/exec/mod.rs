@@ -7,9 +7,9 @@
 //! **Idea.** [`engine`] is the seam: a communicator hands over orders ([`order`]: a plan's shape,
 //! buffers, sizes, and how elements combine, [`combine`]) and asks three things of an engine:
 //! *begin* ([`DeviceEngine::add`]), *pass*, and whether it is *done*. [`host`] is the engine of
-//! host memory. Where a device runs launches by itself, an order goes to a stream and the call
-//! returns ([`streams`]): so does [`cuda`]. [`sim`] runs the plans of all ranks on a model of a
-//! machine.
+//! host memory; there the program may combine elements itself ([`operation`]). Where a device runs
+//! launches by itself, an order goes to a stream and the call returns ([`streams`]): so does
+//! [`cuda`]. [`sim`] runs the plans of all ranks on a model of a machine.
 //!
 //! Data path of a call: `comm` fills in an order -> the engine binds its plan and moves what can
 //! move -> `wire` hands the line over. Waiting itself (spin, yield, sleep, abort) belongs to the
@@ -28,6 +28,7 @@ pub mod combine;
 pub mod cuda;
 pub mod engine;
 pub mod host;
+pub mod operation;
 pub mod order;
 pub mod reach;
 pub mod sim;

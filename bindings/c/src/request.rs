@@ -83,7 +83,7 @@ fn check(call: &str, request: *mut koloRequest_t) -> Result<()> {
         return Err(null("request"));
     }
     // Before the request is taken: it is still the program's.
-    kolo_core::dtype::outside_operations("waits for a request")?;
+    kolo_core::exec::operation::outside_operations("waits for a request")?;
     outside_groups(call)
 }
 

@@ -8,7 +8,7 @@ use crate::request::{is_request, outside_groups};
 use crate::types::{koloResult_t, koloStream_t};
 use kolo_core::base::{Error, Result};
 use kolo_core::comm::{CommDevice, Communicator, Stream};
-use kolo_core::dtype::outside_operations;
+use kolo_core::exec::operation::outside_operations;
 
 /// All live streams of this process.
 pub(crate) static STREAMS: Registry<Stream> = Registry::new(0x9d17_6ae8_33c4_b05e, "stream");

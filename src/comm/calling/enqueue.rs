@@ -20,7 +20,7 @@ use crate::comm::flight::stream::Stream;
 use crate::comm::flight::wait::Waiter;
 use crate::comm::owned::Exec;
 use crate::comm::state::Inner;
-use crate::dtype;
+use crate::exec::operation;
 use crate::tune::Route;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -313,13 +313,13 @@ impl Inner {
     /// The same where somebody is inside: a driver, which leaves, or a call, which is a mistake.
     #[cold]
     fn user_beside(&self) -> Result<Guard<'_, Exec>> {
-        if dtype::inside_operation() {
+        if operation::inside_operation() {
             if let Ok(guard) = self.exec.user_in_operation() {
                 return Ok(guard);
             }
             // Whoever is inside may be this very thread, so nothing is waited for. An operation has
             // no way to say that it failed: the communicator says it.
-            let error = dtype::misuse(
+            let error = operation::misuse(
                 "an operation of the program has called kolo on a communicator that is inside a \
                  call",
             );

@@ -42,7 +42,8 @@ use super::lengths::require;
 use super::safe_blocks::block_calls;
 use crate::base::{Error, Result};
 use crate::comm::{Blocks, Call, Collective, Communicator, Graph, RedOp, Stream, VectorCall};
-use crate::dtype::{Element, outside_operations};
+use crate::dtype::Element;
+use crate::exec::operation::outside_operations;
 use std::marker::PhantomData;
 
 /// Builds the description of a call.

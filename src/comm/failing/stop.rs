@@ -14,8 +14,8 @@ use crate::comm::flight::op::Op;
 use crate::comm::flight::turn;
 use crate::comm::owned::Exec;
 use crate::comm::state::Inner;
-use crate::dtype;
 use crate::exec::Stop;
+use crate::exec::operation;
 use crate::proxy::net::Links;
 use crate::proxy::service::{Alarm, EndStep};
 use crate::transport::registered::is_pinned;
@@ -224,7 +224,7 @@ impl Inner {
         loop {
             // In an operation of the program the driver may be this very thread, and so it is not
             // waited for: the call that runs the operation lets go when it returns.
-            let exec = match dtype::inside_operation() {
+            let exec = match operation::inside_operation() {
                 true => self.exec.driver_in_operation(),
                 false => self.exec.driver_or_wait(),
             };

@@ -6,7 +6,7 @@ use super::wait::Waiter;
 use crate::base::{Error, Result};
 use crate::comm::calling::tally;
 use crate::comm::state::Inner;
-use crate::dtype::outside_operations;
+use crate::exec::operation::outside_operations;
 use crate::exec::{DeviceStream, Waiting};
 use crate::proxy::progress::Engine;
 use std::sync::{Arc, Mutex, PoisonError, Weak};

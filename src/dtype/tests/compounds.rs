@@ -3,13 +3,11 @@
 use super::available;
 use super::oracle::is_scaled;
 use super::special::plain;
-use crate::base::{Collective, Rank};
 use crate::dtype::{
-    Behalf, Byte, Character, Class, Complex, DataType, DoubleDouble, DoubleInt, FloatFloat,
-    FloatInt, FoldParams, IntInt, Logical8, Logical32, LongInt, ReduceOp, UserFunction,
+    Byte, Character, Class, Complex, DataType, DoubleDouble, DoubleInt, FloatFloat, FloatInt,
+    FoldParams, IntInt, Logical8, Logical32, LongInt, ReduceOp,
 };
 use std::cmp::Ordering;
-use std::ffi::c_void;
 
 /// The result of a fold for one element, as [`super::oracle::fold`] says it.
 pub(super) fn fold(dtype: DataType, op: ReduceOp, srcs: &[u128], params: &FoldParams) -> u128 {
@@ -310,71 +308,4 @@ fn complex_numbers_multiply() {
         let sum = u128::from(4.0f64.to_bits()) | u128::from(1.0f64.to_bits()) << 64;
         assert_eq!(plain(isa, ReduceOp::Sum, &[a, b]), sum);
     }
-}
-
-/// A function that does not commute: the digits of both, one behind the other.
-unsafe extern "C-unwind" fn append(
-    first: *const c_void,
-    second: *mut c_void,
-    count: usize,
-    number: i32,
-    context: *mut c_void,
-) {
-    assert_eq!(number, DataType::Uint64.number());
-    // SAFETY: the test passes a counter and buffers of `count` numbers.
-    unsafe {
-        *context.cast::<usize>() += count;
-        for index in 0..count {
-            let (a, b) = (
-                first.cast::<u64>().add(index),
-                second.cast::<u64>().add(index),
-            );
-            let digits = (*b).checked_ilog10().unwrap_or(0) + 1;
-            *b += *a * 10u64.pow(digits);
-        }
-    }
-}
-
-#[test]
-fn functions_of_the_program_see_sources_in_order() {
-    const COUNT: usize = 5000;
-    let srcs: Vec<Vec<u64>> = (1..=4).map(|digit| vec![digit; COUNT]).collect();
-    let mut counter = 0usize;
-    let user = UserFunction {
-        call: append,
-        context: (&raw mut counter).cast(),
-        number: DataType::Uint64.number(),
-        element_bytes: 8,
-        behalf: Behalf {
-            rank: Rank(0),
-            call: Collective::AllReduce,
-        },
-    };
-    let params = FoldParams {
-        user: Some(user),
-        ..FoldParams::default()
-    };
-    let mut result = vec![0u64; COUNT];
-    let mut second = srcs[1].clone();
-    let place = second.as_mut_ptr();
-    let sources = [
-        srcs[0].as_ptr().cast(),
-        place.cast_const().cast(),
-        srcs[2].as_ptr().cast(),
-    ];
-    let kernel = crate::dtype::user_fold();
-    // SAFETY: all buffers have COUNT elements; one destination is a source.
-    unsafe {
-        kernel(
-            &sources,
-            &[result.as_mut_ptr().cast(), place.cast()],
-            COUNT,
-            &params,
-        )
-    };
-    assert!(result.iter().all(|&r| r == 123) && second == result);
-    assert_eq!(counter, 2 * COUNT);
-    // SAFETY: as above; one source is copied.
-    unsafe { kernel(&[srcs[3].as_ptr().cast()], &[place.cast()], COUNT, &params) };
-    assert!(second.iter().all(|&r| r == 4));
 }

@@ -3,6 +3,7 @@
 use crate::base::{Error, Result};
 use crate::dtype::{self, DataType, FoldFn, FoldParams, ReduceOp, UserFunction};
 use crate::exec::combine::{Combine, Operator};
+use crate::exec::operation;
 use std::any::Any;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -85,7 +86,7 @@ impl Kernels {
                 Ok(kernel)
             }
             Operator::Function(function, behalf) => {
-                let mut kernel = plain(dtype, dtype::user_fold());
+                let mut kernel = plain(dtype, operation::fold);
                 kernel.params.user = Some(UserFunction {
                     call: function.call,
                     context: function.context.address(),

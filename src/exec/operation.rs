@@ -4,8 +4,8 @@
 //! It gets blocks of elements in memory of kolo's own, aligned to 16 bytes where it is written to,
 //! so that it never sees a slot, and a destination of the fold may be one of its sources.
 
-use super::fold::{FoldParams, UserFunction};
 use crate::base::{Error, Result, quiet};
+use crate::dtype::{FoldParams, UserFunction};
 use std::cell::Cell;
 
 /// Bytes of a block: two fit the first cache beside the sources.
@@ -20,7 +20,7 @@ thread_local! {
 }
 
 /// Whether this thread is inside a function of the program that combines elements.
-pub(crate) fn inside_operation() -> bool {
+pub fn inside_operation() -> bool {
     INSIDE.get()
 }
 
@@ -37,7 +37,7 @@ pub fn outside_operations(what: &str) -> Result<()> {
 }
 
 /// An operation that calls kolo.
-pub(crate) fn misuse(what: impl Into<String>) -> Error {
+pub fn misuse(what: impl Into<String>) -> Error {
     Error::usage(
         what,
         "an operation must not call kolo: let it combine the elements it is given, and nothing \
@@ -77,12 +77,12 @@ impl Drop for Running<'_> {
     }
 }
 
-/// The [`FoldFn`](super::FoldFn) of operations that the program supplies; `params.user` has the
-/// function.
+/// The [`FoldFn`](crate::dtype::FoldFn) of operations that the program supplies; `params.user` has
+/// the function.
 ///
 /// # Safety
-/// As [`FoldFn`](super::FoldFn); the function keeps to its contract.
-pub(super) unsafe fn fold(srcs: &[*const u8], dsts: &[*mut u8], count: usize, params: &FoldParams) {
+/// As [`FoldFn`](crate::dtype::FoldFn); the function keeps to its contract.
+pub unsafe fn fold(srcs: &[*const u8], dsts: &[*mut u8], count: usize, params: &FoldParams) {
     let user = params
         .user
         .expect("a fold by a function of the program has one");
@@ -128,5 +128,79 @@ pub(super) unsafe fn fold(srcs: &[*const u8], dsts: &[*mut u8], count: usize, pa
             unsafe { to.add(offset).copy_from(sofar, bytes) };
         }
         at += elements;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::{Collective, Rank};
+    use crate::dtype::{Behalf, DataType};
+    use std::ffi::c_void;
+
+    /// A function that does not commute: the digits of both, one behind the other.
+    unsafe extern "C-unwind" fn append(
+        first: *const c_void,
+        second: *mut c_void,
+        count: usize,
+        number: i32,
+        context: *mut c_void,
+    ) {
+        assert_eq!(number, DataType::Uint64.number());
+        // SAFETY: the test passes a counter and buffers of `count` numbers.
+        unsafe {
+            *context.cast::<usize>() += count;
+            for index in 0..count {
+                let (a, b) = (
+                    first.cast::<u64>().add(index),
+                    second.cast::<u64>().add(index),
+                );
+                let digits = (*b).checked_ilog10().unwrap_or(0) + 1;
+                *b += *a * 10u64.pow(digits);
+            }
+        }
+    }
+
+    #[test]
+    fn functions_of_the_program_see_sources_in_order() {
+        const COUNT: usize = 5000;
+        let srcs: Vec<Vec<u64>> = (1..=4).map(|digit| vec![digit; COUNT]).collect();
+        let mut counter = 0usize;
+        let user = UserFunction {
+            call: append,
+            context: (&raw mut counter).cast(),
+            number: DataType::Uint64.number(),
+            element_bytes: 8,
+            behalf: Behalf {
+                rank: Rank(0),
+                call: Collective::AllReduce,
+            },
+        };
+        let params = FoldParams {
+            user: Some(user),
+            ..FoldParams::default()
+        };
+        let mut result = vec![0u64; COUNT];
+        let mut second = srcs[1].clone();
+        let place = second.as_mut_ptr();
+        let sources = [
+            srcs[0].as_ptr().cast(),
+            place.cast_const().cast(),
+            srcs[2].as_ptr().cast(),
+        ];
+        // SAFETY: all buffers have COUNT elements; one destination is a source.
+        unsafe {
+            fold(
+                &sources,
+                &[result.as_mut_ptr().cast(), place.cast()],
+                COUNT,
+                &params,
+            )
+        };
+        assert!(result.iter().all(|&r| r == 123) && second == result);
+        assert_eq!(counter, 2 * COUNT);
+        // SAFETY: as above; one source is copied.
+        unsafe { fold(&[srcs[3].as_ptr().cast()], &[place.cast()], COUNT, &params) };
+        assert!(second.iter().all(|&r| r == 4));
     }
 }
