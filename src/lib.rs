@@ -77,8 +77,6 @@ pub mod config;
 #[doc(hidden)]
 pub mod cuda;
 #[doc(hidden)]
-pub mod dtype;
-#[doc(hidden)]
 pub mod exec;
 #[doc(hidden)]
 pub mod plan;
@@ -95,6 +93,10 @@ pub mod tune;
 #[doc(hidden)]
 pub mod wire;
 
+// A crate of its own: its kernels are compiled once.
+#[doc(hidden)]
+pub extern crate kolo_dtype as dtype;
+
 #[rustfmt::skip] // In the order in which docs/rust-api.md lists them.
 pub use comm::{
     Communicator, Starting, CommConfig, RedOp, Blocks, Graph, NO_RANK, RegisteredBuffer,
@@ -102,6 +104,7 @@ pub use comm::{
 };
 pub use base::{Code, Error, ErrorParts, Rank, Result};
 pub use bootstrap::UniqueId;
+#[doc(inline)]
 pub use dtype::Element;
 
 /// Elements beside the integers and floats of Rust: pairs of a value and an index, complex numbers,
@@ -109,12 +112,15 @@ pub use dtype::Element;
 pub mod types {
     /// A complex number, `Complex<f32>` or `Complex<f64>`: the type of crate `num-complex`.
     pub use crate::dtype::Complex;
+    #[doc(inline)]
     pub use crate::dtype::exact::Summand;
+    #[doc(inline)]
     pub use crate::dtype::{
         Byte, Character, DoubleDouble, DoubleInt, FloatFloat, FloatInt, IntInt, Logical8,
         Logical16, Logical32, Logical64, LongInt,
     };
     /// A number of 8 bits by the OCP specification, with `from_f32` and `to_f32`.
+    #[doc(inline)]
     pub use crate::dtype::{F8E4M3, F8E5M2};
     /// A number of 16 bits: the type of crate `half`.
     pub use crate::dtype::{bf16, f16};

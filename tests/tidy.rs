@@ -84,9 +84,10 @@ fn rooms_import_along_the_arrows() {
     hold(layers::faults);
 }
 
-/// The library and the command.
-fn trees() -> [modules::Tree; 2] {
-    ["src/lib.rs", "src/bin/kolo.rs"].map(|path| modules::Tree::read(path, &read))
+/// The library, the room that is a crate of its own, and the command.
+fn trees() -> [modules::Tree; 3] {
+    ["src/lib.rs", "src/dtype/mod.rs", "src/bin/kolo.rs"]
+        .map(|path| modules::Tree::read(path, &read))
 }
 
 fn read(path: &str) -> Option<String> {

@@ -12,7 +12,7 @@ mod sealed {
 
 /// A Rust type that may lie in a buffer: the memory form of a [`DataType`].
 ///
-/// These are `i8`, `u8`, `i32`, `u32`, `i64`, `u64`, `f32`, `f64`, and of [`types`](crate::types):
+/// These are `i8`, `u8`, `i32`, `u32`, `i64`, `u64`, `f32`, `f64`, and of `kolo::types`:
 /// `f16`, `bf16`, `F8E4M3`, `F8E5M2`; `Complex<f32>`, `Complex<f64>`; `Byte`, `Character`; the
 /// truth values `Logical8` to `Logical64`; the pairs of a value and an index `FloatInt`,
 /// `DoubleInt`, `IntInt`, `LongInt`, `FloatFloat` and `DoubleDouble`.

@@ -1,6 +1,5 @@
 //! What a fold is: its arguments, and what it does beside combining.
 
-use crate::base::{Collective, Rank};
 use std::ffi::c_void;
 use std::num::NonZeroU32;
 
@@ -14,9 +13,9 @@ pub type UserCall =
 #[derive(Clone, Copy, Debug)]
 pub struct Behalf {
     /// The rank that combines.
-    pub rank: Rank,
-    /// Its call.
-    pub call: Collective,
+    pub rank: u32,
+    /// The name of its call.
+    pub call: &'static str,
 }
 
 /// A function of the program, with what it is called with.

@@ -16,9 +16,9 @@
 //! bytes into a page, is one of those (glibc bug 30994).
 
 use super::lanes::{LINE_BYTES, Lanes, scalar_of};
+use super::modes::SameModes;
 use super::scalar::Arithmetic;
 use super::{FoldParams, ReduceOp};
-use crate::base::float_env::SameModes;
 use std::ops::Range;
 
 /// Registers per block: enough independent chains to hide the latency of an addition.

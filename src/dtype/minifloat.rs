@@ -18,7 +18,7 @@ const F32_NAN: u32 = 0x7fc0_0000;
 
 /// Layout of a sign-exponent-mantissa number of 8 or 16 bits.
 #[derive(Clone, Copy)]
-pub(super) struct Layout {
+pub struct Layout {
     /// Explicit mantissa bits.
     pub(super) mantissa_bits: u32,
     /// Exponent bias.
@@ -33,7 +33,8 @@ pub(super) struct Layout {
     pub(super) sign: u32,
 }
 
-pub(super) const F16: Layout = Layout {
+/// binary16.
+pub const F16: Layout = Layout {
     mantissa_bits: 10,
     bias: 15,
     overflow: 0x7c00,
@@ -92,7 +93,7 @@ impl Layout {
 
     /// The value of a code, exactly.
     #[inline(always)]
-    pub(super) fn decode(self, code: u32) -> f32 {
+    pub fn decode(self, code: u32) -> f32 {
         let sign = (code & self.sign) * (0x8000_0000 / self.sign);
         let code = code & (self.sign - 1);
         let normal = (code << (23 - self.mantissa_bits)) + ((127 - self.bias) << 23);
@@ -118,7 +119,7 @@ impl Layout {
 
     /// The code nearest to `value`, ties to the even code.
     #[inline(always)]
-    pub(super) fn encode(self, value: f32) -> u32 {
+    pub fn encode(self, value: f32) -> u32 {
         let bits = value.to_bits();
         let sign = (bits & 0x8000_0000) / (0x8000_0000 / self.sign);
         let magnitude = bits & 0x7fff_ffff;
@@ -146,13 +147,13 @@ impl Layout {
 
 /// The value of a bfloat16, exactly.
 #[inline(always)]
-pub(super) fn decode_bf16(code: u16) -> f32 {
+pub fn decode_bf16(code: u16) -> f32 {
     f32::from_bits(u32::from(code) << 16)
 }
 
 /// The bfloat16 nearest to `value`, ties to the even code.
 #[inline(always)]
-pub(super) fn encode_bf16(value: f32) -> u16 {
+pub fn encode_bf16(value: f32) -> u16 {
     let bits = value.to_bits();
     let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16;
     let code = if bits & 0x7fff_ffff > F32_INFINITY {

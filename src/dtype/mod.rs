@@ -37,6 +37,9 @@
 //!
 //! `docs/numerics.md` says the same for users, with the consequences for whole collectives.
 //! Everything here is thread-safe: no state but the choice of the instruction set.
+//!
+//! **Crate.** The kernels are much code and seldom change. So the room is a crate of its own, which
+//! is compiled once and needs nothing of kolo; the library passes it on as `kolo::dtype`.
 
 mod compound;
 mod element;
@@ -46,12 +49,10 @@ mod isa;
 mod kernel;
 pub mod known;
 mod lanes;
-mod minifloat;
+pub mod minifloat;
+pub mod modes;
 mod scalar;
 mod types;
-
-#[cfg(test)]
-mod tests;
 
 pub use element::{
     Byte, Character, DoubleDouble, DoubleInt, Element, FloatFloat, FloatInt, IntInt, Logical8,
@@ -67,12 +68,14 @@ pub use types::{Class, DataType, ReduceOp};
 /// The fastest fold of this processor for a data type and an operation, or `None` if the operation
 /// does not combine elements of the type ([`ReduceOp::combines`]). Look it up once, not for every
 /// call.
+#[inline]
 pub fn fold(dtype: DataType, op: ReduceOp) -> Option<FoldFn> {
     (isa::chosen().1.fold)(dtype, op)
 }
 
 /// The fastest copy of this processor: exactly one source, any number of destinations, `count` in
 /// bytes; of `params` only `stream_mask` is read.
+#[inline]
 pub fn copy() -> FoldFn {
     isa::chosen().1.copy
 }
@@ -104,6 +107,7 @@ pub unsafe fn move_bytes(from: *const u8, to: *mut u8, bytes: usize) {
 ///
 /// # Safety
 /// As [`move_bytes`].
+#[inline]
 pub unsafe fn stream_bytes(from: *const u8, to: *mut u8, bytes: usize) {
     let params = FoldParams {
         stream_mask: 1,

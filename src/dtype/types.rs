@@ -110,11 +110,13 @@ pub enum Class {
 }
 
 impl DataType {
+    #[inline]
     const fn facts(self) -> &'static TypeFacts {
         &DataType::FACTS[self as usize]
     }
 
     /// The number in the C interface.
+    #[inline]
     pub const fn number(self) -> i32 {
         self.facts().number
     }
@@ -132,11 +134,13 @@ impl DataType {
     }
 
     /// What kind of type it is.
+    #[inline]
     pub const fn class(self) -> Class {
         self.facts().class
     }
 
     /// The name in tables and on command lines.
+    #[inline]
     pub const fn name(self) -> &'static str {
         self.facts().name
     }
@@ -153,6 +157,7 @@ impl DataType {
     }
 
     /// The data type with this discriminant, if there is one.
+    #[inline]
     pub fn from_index(index: usize) -> Option<DataType> {
         DataType::ALL.get(index).copied()
     }
@@ -163,6 +168,7 @@ impl DataType {
     }
 
     /// Whether the type is a real floating-point type.
+    #[inline]
     pub const fn is_float(self) -> bool {
         matches!(self.class(), Class::Float)
     }
@@ -260,12 +266,14 @@ operations! {
 
 impl ReduceOp {
     /// The number in the C interface; `None` for a pre-multiplied sum.
+    #[inline]
     pub const fn number(self) -> Option<i32> {
         let number = ReduceOp::FACTS[self as usize].0;
         if number < 0 { None } else { Some(number) }
     }
 
     /// The name in tables and on command lines.
+    #[inline]
     pub const fn name(self) -> &'static str {
         ReduceOp::FACTS[self as usize].1
     }
@@ -290,6 +298,7 @@ impl ReduceOp {
     }
 
     /// Whether elements of `dtype` can be combined with it.
+    #[inline]
     pub const fn combines(self, dtype: DataType) -> bool {
         use ReduceOp::*;
         match dtype.class() {
@@ -306,67 +315,5 @@ impl ReduceOp {
 impl fmt::Display for ReduceOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_and_names_round_trip() {
-        for (index, dtype) in DataType::ALL.into_iter().enumerate() {
-            assert_eq!(dtype as usize, index);
-            assert_eq!(DataType::from_index(index), Some(dtype));
-            assert_eq!(DataType::from_number(dtype.number()), Some(dtype));
-            assert_eq!(DataType::from_name(dtype.name()), Some(dtype));
-            assert_eq!(dtype.size_bytes() % dtype.align_bytes(), 0, "{dtype}");
-        }
-        for (index, op) in ReduceOp::ALL.into_iter().enumerate() {
-            assert_eq!(op as usize, index);
-            assert_eq!(
-                op.number().and_then(ReduceOp::from_number),
-                op.number().map(|_| op)
-            );
-            assert_eq!(ReduceOp::from_name(op.name()), Some(op));
-        }
-        assert_eq!(ReduceOp::from_name("premulsum"), Some(ReduceOp::PreMulSum));
-    }
-
-    #[test]
-    fn unknown_numbers_and_names_are_refused() {
-        for number in [-1, 12, 19, 31, 38, i32::MAX, i32::MIN] {
-            assert_eq!(DataType::from_number(number), None, "{number}");
-            assert_eq!(ReduceOp::from_number(number), None, "{number}");
-        }
-        assert_eq!(
-            ReduceOp::from_number(5),
-            None,
-            "a made operation has no fixed number"
-        );
-        for name in ["", "Float", "float32", "sum "] {
-            assert_eq!(DataType::from_name(name), None);
-            assert_eq!(ReduceOp::from_name(name), None);
-        }
-    }
-
-    #[test]
-    fn every_type_has_operations_and_every_operation_types() {
-        for dtype in DataType::ALL {
-            assert!(dtype.operations().count() >= 2, "{dtype}");
-        }
-        for op in ReduceOp::ALL {
-            assert!(
-                DataType::ALL.into_iter().any(|dtype| op.combines(dtype)),
-                "{op}"
-            );
-        }
-    }
-
-    #[test]
-    fn floats_are_known() {
-        let floats: Vec<_> = DataType::ALL.into_iter().filter(|d| d.is_float()).collect();
-        assert_eq!(floats[0], DataType::Float16);
-        assert_eq!(floats.len(), 6);
     }
 }

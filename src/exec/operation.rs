@@ -68,8 +68,7 @@ impl Drop for Running<'_> {
         };
         quiet::tell(&format!(
             "kolo: rank {}: {}: {how}, so this process ends. Remedy: {remedy}",
-            behalf.rank,
-            behalf.call.name()
+            behalf.rank, behalf.call
         ));
         // SAFETY: a plain library call; what the program printed tells how far it came.
         unsafe { libc::fflush(std::ptr::null_mut()) };
@@ -134,7 +133,7 @@ pub unsafe fn fold(srcs: &[*const u8], dsts: &[*mut u8], count: usize, params: &
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::{Collective, Rank};
+    use crate::base::Collective;
     use crate::dtype::{Behalf, DataType};
     use std::ffi::c_void;
 
@@ -172,8 +171,8 @@ mod tests {
             number: DataType::Uint64.number(),
             element_bytes: 8,
             behalf: Behalf {
-                rank: Rank(0),
-                call: Collective::AllReduce,
+                rank: 0,
+                call: Collective::AllReduce.name(),
             },
         };
         let params = FoldParams {

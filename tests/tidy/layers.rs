@@ -3,6 +3,9 @@
 //! A room names another one by `crate::room`, alone or in braces. Arrows are transitive: `algo` may
 //! use `base` because `plan` does. A path that climbs out of its room by `super` would hide an
 //! arrow, so it is a fault of its own.
+//!
+//! The room `dtype` is a crate: the compiler holds that it imports no other. The others name it as
+//! they name each other.
 
 use crate::source::Source;
 
@@ -32,12 +35,16 @@ pub const ARROWS: &[(&str, &[&str])] = &[
     ("bootstrap", &["config", "base"]),
     ("topo", &["base"]),
     ("wire", &["base"]),
-    ("dtype", &["base"]),
+    ("dtype", &[]),
     ("cuda", &["base"]),
     ("plan", &["base"]),
     ("config", &["base"]),
     ("base", &[]),
 ];
+
+/// The room that is a crate, its name there, and who may use that name: the modes of arithmetic,
+/// which `base` keeps for the program, are those that folds ask for.
+const CRATE: (&str, &str, &[&str]) = ("dtype", "kolo_dtype", &["src/base/float_env.rs"]);
 
 /// Whether `from` reaches `to` along the arrows; a room always reaches itself.
 pub fn may_import(from: &str, to: &str) -> bool {
@@ -59,6 +66,9 @@ pub fn faults(source: &Source) -> Vec<String> {
         return vec![source.fault(0, &format!("room `{room}` is not in the import table"))];
     }
     let code = source.code.join("\n");
+    if room == CRATE.0 {
+        return climbs(source, &code);
+    }
     let mut found = Vec::new();
     for (at, _) in code.match_indices("crate::") {
         let line = line_of(&code, at);
@@ -73,7 +83,20 @@ pub fn faults(source: &Source) -> Vec<String> {
     }
     found.extend(climbs(source, &code));
     found.extend(names_an_engine(source, &code));
+    found.extend(names_the_crate(source, &code));
     found
+}
+
+/// The crate's own name would hide an arrow.
+fn names_the_crate(source: &Source, code: &str) -> Vec<String> {
+    let (room, name, allowed) = CRATE;
+    if allowed.contains(&source.path.as_str()) {
+        return Vec::new();
+    }
+    let what = format!("write `crate::{room}` for `{name}`");
+    code.match_indices(name)
+        .map(|(at, _)| source.fault(line_of(code, at), &what))
+        .collect()
 }
 
 /// Communicators ask the engine of their device through `exec::engine`; only where engines are made
@@ -243,6 +266,18 @@ mod tests {
         assert!(check("src/comm/becoming/executor.rs", text).is_empty());
         let seam = "use crate::exec::engine::DeviceEngine;\n";
         assert!(check("src/comm/flight/op.rs", seam).is_empty());
+    }
+
+    #[test]
+    fn a_room_that_is_a_crate_is_named_like_the_others() {
+        let text = "use kolo_dtype::DataType;\n";
+        assert_eq!(check("src/exec/combine.rs", text).len(), 1);
+        assert_eq!(check("src/plan/step.rs", text).len(), 1);
+        assert!(check("src/base/float_env.rs", text).is_empty());
+        let inside = "use crate::{DataType, lanes::Lanes};\n";
+        assert!(check("src/dtype/isa/avx2.rs", inside).is_empty());
+        assert_eq!(check("src/dtype/mod.rs", "use super::plan::Step;").len(), 1);
+        assert_eq!(check("src/plan/step.rs", "use crate::dtype::Isa;").len(), 1);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Operations that the program makes and destroys, and how elements combine with them.
 
 use super::handles::{MadeOp, RedOp, cannot_combine, unknown};
-use crate::base::{Collective, Error, Rank, Result};
+use crate::base::{Collective, Error, Result};
 use crate::comm::Communicator;
 use crate::comm::state::Inner;
 use crate::dtype::{Behalf, DataType, Element, ReduceOp, UserCall};
@@ -165,7 +165,7 @@ impl Inner {
         let operator = match made {
             MadeOp::PreMulSum { scalar, .. } => Operator::PreMulSum { scalar: *scalar },
             MadeOp::User(user, _) => {
-                let rank = Rank(self.rank);
+                let (rank, call) = (self.rank, call.name());
                 Operator::Function(user.clone(), Behalf { rank, call })
             }
         };

@@ -116,6 +116,7 @@ impl Marks {
     };
 
     /// The marks of both sets.
+    #[inline]
     pub fn merge(&mut self, other: Marks) {
         self.positive |= other.positive;
         self.negative |= other.negative;

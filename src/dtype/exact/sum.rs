@@ -15,7 +15,7 @@ const LEAST_FOR_BINS: usize = 96;
 /// bit for bit. Good for up to 2^62 terms.
 ///
 /// ```
-/// # use kolo::dtype::exact::ExactSum;
+/// # use kolo_dtype::exact::ExactSum;
 /// let mut sum = ExactSum::new();
 /// sum.add_slice(&[1e300, 1.0, -1e300]);
 /// assert_eq!(sum.value(), 1.0);

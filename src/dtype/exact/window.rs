@@ -41,15 +41,18 @@ impl Bounds {
     }
 
     /// As they travel.
+    #[inline]
     pub fn bytes(self) -> [u8; BOUND_BYTES] {
         self.0
     }
 
     /// From what has travelled.
+    #[inline]
     pub fn from_bytes(bytes: [u8; BOUND_BYTES]) -> Bounds {
         Bounds(bytes)
     }
 
+    #[inline]
     fn marks(self) -> Marks {
         let [high, _, positive, negative] = self.0;
         Marks {
@@ -61,6 +64,7 @@ impl Bounds {
     }
 
     /// The lowest limb of the window.
+    #[inline]
     fn first(self) -> usize {
         255 - usize::from(self.0[1])
     }

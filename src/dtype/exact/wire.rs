@@ -50,11 +50,13 @@ impl Format {
     }
 
     /// Words of one sum.
+    #[inline]
     pub fn words(&self) -> usize {
         self.limbs + self.mark_words
     }
 
     /// Limbs of one sum.
+    #[inline]
     pub fn limbs(&self) -> usize {
         self.limbs
     }
@@ -144,6 +146,7 @@ impl Format {
         self.encode_marks(sum.marks, marks);
     }
 
+    #[inline]
     fn encode_marks(&self, marks: Marks, words: &mut [i64]) {
         let fields = [
             marks.positive,
@@ -167,6 +170,7 @@ impl Format {
         }
     }
 
+    #[inline]
     fn decode_marks(&self, words: &[i64]) -> Marks {
         let mask = if self.mark_words == 1 {
             0xffff

@@ -2,10 +2,10 @@
 
 use super::entries::{Kernels, entries, kernels};
 use super::x86::{by_lanes, float_lanes, integer_lanes};
-use crate::dtype::compound::Bits;
-use crate::dtype::lanes::{Lanes, scalar_of};
-use crate::dtype::minifloat::{self, F8E4M3, F8E5M2, Layout};
-use crate::dtype::scalar::Arithmetic;
+use crate::compound::Bits;
+use crate::lanes::{Lanes, scalar_of};
+use crate::minifloat::{self, F8E4M3, F8E5M2, Layout};
+use crate::scalar::Arithmetic;
 use half::{bf16, f16};
 use num_complex::Complex;
 use std::arch::x86_64::*;

@@ -1,16 +1,16 @@
 //! The kernels of one instruction set, from its vectors: what each file of this folder expands.
 
-use crate::dtype::{DataType, FoldFn, ReduceOp};
+use crate::{DataType, FoldFn, ReduceOp};
 
 /// The kernels of one instruction set.
-pub(in crate::dtype) struct Kernels {
+pub(crate) struct Kernels {
     /// The fold of a data type and an operation that combines it.
-    pub(in crate::dtype) fold: fn(DataType, ReduceOp) -> Option<FoldFn>,
+    pub(crate) fold: fn(DataType, ReduceOp) -> Option<FoldFn>,
     /// Copy of bytes.
-    pub(in crate::dtype) copy: FoldFn,
+    pub(crate) copy: FoldFn,
 }
 
-/// The folds of truth values: see [`crate::dtype::compound`] for the names.
+/// The folds of truth values: see [`crate::compound`] for the names.
 macro_rules! logical {
     ($op:ident, $truth:ident, $width:literal) => {{
         type Truth = Array<$truth, { $width / size_of::<$truth>() }>;
@@ -22,7 +22,7 @@ macro_rules! logical {
         }
     }};
 }
-pub(in crate::dtype) use logical;
+pub(crate) use logical;
 
 /// The folds of the bits of elements of so many bytes.
 macro_rules! bitwise {
@@ -35,7 +35,7 @@ macro_rules! bitwise {
         }
     };
 }
-pub(in crate::dtype) use bitwise;
+pub(crate) use bitwise;
 
 /// The folds of pairs.
 macro_rules! pair {
@@ -48,7 +48,7 @@ macro_rules! pair {
         }
     }};
 }
-pub(in crate::dtype) use pair;
+pub(crate) use pair;
 
 /// The kernels of one instruction set. Integers are `type: vector, vector for sums and products`:
 /// signed ones use the unsigned ones there, since they wrap to the same bits. `bytes` and `bits`
@@ -60,11 +60,11 @@ macro_rules! kernels {
      floats { $($float:ident: $real:ty;)* }
      complex { $($complex:ident: $part:ty, $number:ty;)* }
      bytes $bytes:ty; bits $bits:ty; array $width:literal;) => {{
-        use crate::dtype::element::*;
-        use crate::dtype::isa::entries::{bitwise, logical, pair};
-        use crate::dtype::kernel::{Avg, Max, Min, PreMulSum, Prod, Sum};
-        use crate::dtype::lanes::Array;
-        use crate::dtype::{DataType, FoldFn, ReduceOp};
+        use crate::element::*;
+        use crate::isa::entries::{bitwise, logical, pair};
+        use crate::kernel::{Avg, Max, Min, PreMulSum, Prod, Sum};
+        use crate::lanes::Array;
+        use crate::{DataType, FoldFn, ReduceOp};
         fn find(dtype: DataType, op: ReduceOp) -> Option<FoldFn> {
             let kernel: FoldFn = match dtype {
                 $(DataType::$int => match op {
@@ -111,10 +111,10 @@ macro_rules! kernels {
             };
             Some(kernel)
         }
-        crate::dtype::isa::Kernels { fold: find, copy }
+        crate::isa::Kernels { fold: find, copy }
     }};
 }
-pub(in crate::dtype) use kernels;
+pub(crate) use kernels;
 
 /// The entry points of an instruction set: here, and only here, its features are enabled, and all
 /// arithmetic has the same modes on every rank.
@@ -125,21 +125,21 @@ macro_rules! entries {
         /// # Safety
         /// As [`FoldFn`], and the processor has this instruction set.
         ///
-        /// [`FoldFn`]: crate::dtype::FoldFn
+        /// [`FoldFn`]: crate::FoldFn
         $(#[target_feature(enable = $features)])?
-        unsafe fn fold<V: crate::dtype::lanes::Lanes, O: crate::dtype::kernel::Operation>(
+        unsafe fn fold<V: crate::lanes::Lanes, O: crate::kernel::Operation>(
             srcs: &[*const u8],
             dsts: &[*mut u8],
             count: usize,
-            params: &crate::dtype::FoldParams,
+            params: &crate::FoldParams,
         ) {
             // SAFETY: the caller's promises are the callee's.
             unsafe {
                 if srcs.len() == 1 {
                     copy(srcs, dsts, count * size_of::<V::Element>(), params)
                 } else {
-                    let _modes = crate::dtype::kernel::modes::<V>();
-                    crate::dtype::kernel::fold::<V, O>(srcs, dsts, count, params)
+                    let _modes = crate::kernel::modes::<V>();
+                    crate::kernel::fold::<V, O>(srcs, dsts, count, params)
                 }
             }
         }
@@ -149,17 +149,17 @@ macro_rules! entries {
         /// # Safety
         /// As [`FoldFn`], and the processor has this instruction set.
         ///
-        /// [`FoldFn`]: crate::dtype::FoldFn
+        /// [`FoldFn`]: crate::FoldFn
         $(#[target_feature(enable = $features)])?
         unsafe fn fold_parts<
-            V: crate::dtype::lanes::Lanes,
-            O: crate::dtype::kernel::Operation,
+            V: crate::lanes::Lanes,
+            O: crate::kernel::Operation,
             const K: usize,
         >(
             srcs: &[*const u8],
             dsts: &[*mut u8],
             count: usize,
-            params: &crate::dtype::FoldParams,
+            params: &crate::FoldParams,
         ) {
             // SAFETY: the caller's promises are the callee's; the same bytes.
             unsafe { fold::<V, O>(srcs, dsts, count * K, params) }
@@ -171,26 +171,26 @@ macro_rules! entries {
         /// # Safety
         /// As [`FoldFn`], and the processor has this instruction set.
         ///
-        /// [`FoldFn`]: crate::dtype::FoldFn
+        /// [`FoldFn`]: crate::FoldFn
         $(#[target_feature(enable = $features)])?
         unsafe fn fold_scaled<
-            V: crate::dtype::lanes::Lanes,
-            P: crate::dtype::lanes::Lanes,
-            O: crate::dtype::kernel::Operation,
+            V: crate::lanes::Lanes,
+            P: crate::lanes::Lanes,
+            O: crate::kernel::Operation,
             const K: usize,
         >(
             srcs: &[*const u8],
             dsts: &[*mut u8],
             count: usize,
-            params: &crate::dtype::FoldParams,
+            params: &crate::FoldParams,
         ) {
             // SAFETY: the caller's promises are the callee's.
             unsafe {
-                if crate::dtype::kernel::scales::<O>(params) {
-                    let _modes = crate::dtype::kernel::modes::<V>();
-                    crate::dtype::kernel::sweep::<V, O, _, _>(srcs, dsts, 0..count, params)
+                if crate::kernel::scales::<O>(params) {
+                    let _modes = crate::kernel::modes::<V>();
+                    crate::kernel::sweep::<V, O, _, _>(srcs, dsts, 0..count, params)
                 } else {
-                    fold::<P, crate::dtype::kernel::Sum>(srcs, dsts, count * K, params)
+                    fold::<P, crate::kernel::Sum>(srcs, dsts, count * K, params)
                 }
             }
         }
@@ -200,17 +200,17 @@ macro_rules! entries {
         /// # Safety
         /// As [`FoldFn`], and the processor has this instruction set.
         ///
-        /// [`FoldFn`]: crate::dtype::FoldFn
+        /// [`FoldFn`]: crate::FoldFn
         $(#[target_feature(enable = $features)])?
         unsafe fn copy(
             srcs: &[*const u8],
             dsts: &[*mut u8],
             bytes: usize,
-            params: &crate::dtype::FoldParams,
+            params: &crate::FoldParams,
         ) {
             // SAFETY: the caller's promises are the callee's.
-            unsafe { crate::dtype::kernel::copy::<$bytes>(srcs, dsts, bytes, params) }
+            unsafe { crate::kernel::copy::<$bytes>(srcs, dsts, bytes, params) }
         }
     };
 }
-pub(in crate::dtype) use entries;
+pub(crate) use entries;

@@ -71,6 +71,7 @@ fn has_avx512() -> bool {
 }
 
 /// The instruction set of this process and its kernels: the best one the processor has.
+#[inline]
 pub(super) fn chosen() -> (Isa, &'static Kernels) {
     static CHOSEN: OnceLock<(Isa, &'static Kernels)> = OnceLock::new();
     *CHOSEN.get_or_init(|| {

@@ -1,9 +1,9 @@
 //! Plain Rust vectors; the compiler uses what its target has (SSE2 on x86-64, NEON on AArch64).
 
 use super::entries::{Kernels, entries, kernels};
-use crate::dtype::compound::Bits;
-use crate::dtype::lanes::Array;
-use crate::dtype::minifloat::{F8E4M3, F8E5M2};
+use crate::compound::Bits;
+use crate::lanes::Array;
+use crate::minifloat::{F8E4M3, F8E5M2};
 use half::{bf16, f16};
 use num_complex::Complex;
 

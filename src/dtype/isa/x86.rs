@@ -1,10 +1,10 @@
 //! What the x86 files share: macros that turn a list of intrinsics into a [`Lanes`] type, and the
 //! fallback for operations without an instruction.
 //!
-//! [`Lanes`]: crate::dtype::lanes::Lanes
+//! [`Lanes`]: crate::lanes::Lanes
 
-use crate::dtype::lanes::Array;
-use crate::dtype::scalar::Arithmetic;
+use crate::lanes::Array;
+use crate::scalar::Arithmetic;
 use std::mem::transmute_copy;
 
 /// A vector of integers. `mul`, `max` and `min` name functions of two registers.

@@ -13,9 +13,9 @@
 //! megabytes is copying and comparing memory. Chunks and blocks are powers of two of bytes or
 //! fractions of the data, so what lands in a wrong place still differs.
 
-mod values;
+pub mod values;
 
-use crate::dtype::{Class, DataType, ReduceOp};
+use crate::{Class, DataType, ReduceOp};
 use values::{Value, exact_limit, is_signed};
 
 /// Elements after which the data repeats.
@@ -55,7 +55,7 @@ pub fn scalar(rank: u32) -> i64 {
 
 impl Data {
     /// What `rank` contributes to a reduction at `element`.
-    fn value(&self, op: ReduceOp, rank: u32, element: usize) -> Value {
+    pub fn value(&self, op: ReduceOp, rank: u32, element: usize) -> Value {
         let common = mix(self.repetition, element as u64);
         let own = mix(common, 1 + u64::from(rank));
         let ranks = u64::from(self.nranks);
@@ -212,78 +212,5 @@ impl Pattern {
             }
         }
         wrong
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn partial_sums_and_products_need_no_rounding() {
-        for dtype in DataType::ALL {
-            for nranks in [1, 2, 3, 7, 64, 300] {
-                let sums = [ReduceOp::Sum, ReduceOp::PreMulSum];
-                for op in sums.into_iter().filter(|op| op.combines(dtype)) {
-                    let data = Data {
-                        dtype,
-                        op: Some(op),
-                        nranks,
-                        repetition: 3,
-                    };
-                    for element in 0..50 {
-                        let most: i64 = (0..nranks)
-                            .map(|rank| match data.value(op, rank, element) {
-                                Value::Number(a) => 2 * a.abs(),
-                                Value::Complex(a, b) => 2 * a.abs().max(b.abs()),
-                                other => panic!("{other:?} is not added"),
-                            })
-                            .sum();
-                        let scale = if op == ReduceOp::Sum { 2 } else { 1 };
-                        assert!(
-                            most <= scale * exact_limit(dtype) as i64,
-                            "{dtype} {op} {most}"
-                        );
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn data_differ_by_rank_element_and_repetition() {
-        let input = |rank, repetition| {
-            let op = Some(ReduceOp::Sum);
-            let data = Data {
-                dtype: DataType::Float32,
-                op,
-                nranks: 4,
-                repetition,
-            };
-            data.input(rank, 100).bytes
-        };
-        assert_ne!(input(0, 0), input(1, 0));
-        assert_ne!(input(0, 0), input(0, 1));
-        assert_ne!(input(0, 0)[..4], input(0, 0)[4..8]);
-    }
-
-    #[test]
-    fn patterns_wrap_and_count_wrong_elements() {
-        let data = Data {
-            dtype: DataType::Int32,
-            op: None,
-            nranks: 1,
-            repetition: 0,
-        };
-        let pattern = data.input(0, usize::MAX);
-        let mut place = vec![0; 3 * PERIOD * 4];
-        pattern.fill(5, &mut place);
-        assert_eq!(pattern.wrong(5, &place), 0);
-        assert_eq!(place[..4], place[PERIOD * 4..PERIOD * 4 + 4]);
-        assert!(pattern.wrong(6, &place) > 2 * PERIOD as u64);
-        place[17] ^= 1;
-        place[19] ^= 1;
-        place[40_000] ^= 1;
-        assert_eq!(pattern.wrong(5, &place), 2);
     }
 }

@@ -1,7 +1,7 @@
 //! Values of elements: what they are before they are bytes, how an operation combines them exactly,
 //! and how they are written as elements of a type.
 
-use crate::dtype::{Class, DataType, ReduceOp};
+use crate::{Class, DataType, ReduceOp};
 
 /// An exact value of one element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +138,7 @@ fn encode(dtype: DataType, value: i64, divisor: i64, place: &mut [u8]) {
 
 /// The code of a finite number that does not overflow, in a type of `mantissa` bits, exponent
 /// `bias` and `width` bits.
-fn narrow(value: f64, mantissa: i32, bias: i32, width: u32) -> u64 {
+pub fn narrow(value: f64, mantissa: i32, bias: i32, width: u32) -> u64 {
     let sign = u64::from(value.is_sign_negative()) << (width - 1);
     let magnitude = value.abs();
     let least = 1 - bias;
@@ -149,50 +149,4 @@ fn narrow(value: f64, mantissa: i32, bias: i32, width: u32) -> u64 {
     // a subnormal one; rounding up to the next power of two carries into it by itself.
     let field = (exponent - least) as u64;
     sign | ((field << mantissa) + units)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::dtype::{F8E4M3, F8E5M2, bf16, f16};
-
-    #[test]
-    fn narrow_codes_match_the_types() {
-        for numerator in -300i32..=300 {
-            for divisor in 1..20 {
-                let value = f64::from(numerator) / f64::from(divisor);
-                let near = value as f32;
-                assert_eq!(
-                    narrow(value, 10, 15, 16),
-                    u64::from(f16::from_f64(value).to_bits())
-                );
-                assert_eq!(
-                    narrow(value, 7, 127, 16),
-                    u64::from(bf16::from_f64(value).to_bits())
-                );
-                let e4m3 = u64::from(F8E4M3::from_f32(near).to_bits());
-                assert_eq!(narrow(value, 3, 7, 8), e4m3, "{value}");
-                let e5m2 = u64::from(F8E5M2::from_f32(near).to_bits());
-                assert_eq!(narrow(value, 2, 15, 8), e5m2, "{value}");
-            }
-        }
-    }
-
-    #[test]
-    fn pairs_and_complex_numbers_lie_as_c_has_them() {
-        let mut place = [0xff; 16];
-        Pair(3, -7).encode(DataType::DoubleInt, 1, &mut place);
-        assert_eq!(place[..8], 3f64.to_le_bytes());
-        assert_eq!(place[8..12], (-7i32).to_le_bytes());
-        assert_eq!(place[12..], [0; 4]);
-        Complex(1, -2).encode(DataType::Complex128, 2, &mut place);
-        assert_eq!(place[..8], 0.5f64.to_le_bytes());
-        assert_eq!(place[8..], (-1f64).to_le_bytes());
-        let tie = Pair(5, 3).combine(ReduceOp::Maxloc, Pair(5, 2));
-        assert_eq!(tie, Pair(5, 2));
-        assert_eq!(
-            Complex(2, 1).combine(ReduceOp::Prod, Complex(2, 1)),
-            Complex(3, 4)
-        );
-    }
 }

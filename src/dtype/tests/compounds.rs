@@ -3,7 +3,7 @@
 use super::available;
 use super::oracle::is_scaled;
 use super::special::plain;
-use crate::dtype::{
+use kolo_dtype::{
     Byte, Character, Class, Complex, DataType, DoubleDouble, DoubleInt, FloatFloat, FloatInt,
     FoldParams, IntInt, Logical8, Logical32, LongInt, ReduceOp,
 };

@@ -2,10 +2,10 @@
 
 use super::harness::{Case, check};
 use super::oracle::{self, E4M3, E5M2, Float8};
-use crate::dtype::minifloat::{self, F8E4M3, F8E5M2};
-use crate::dtype::{DataType, FoldParams, ReduceOp, fold_of};
 use fastrand::Rng;
 use half::{bf16, f16};
+use kolo_dtype::minifloat::{self, F8E4M3, F8E5M2};
+use kolo_dtype::{DataType, FoldParams, ReduceOp, fold_of};
 
 /// Equal values, or both NaN.
 fn same(a: f32, b: f32) -> bool {

@@ -1,8 +1,8 @@
 //! Runs one kernel on one case in guarded buffers and compares every byte with the oracle.
 
 use super::oracle;
-use crate::dtype::{Class, DataType, FoldFn, FoldParams, ReduceOp};
 use fastrand::Rng;
+use kolo_dtype::{Class, DataType, FoldFn, FoldParams, ReduceOp};
 use std::num::NonZeroU32;
 
 /// Guard bytes on each side of a destination.

@@ -4,12 +4,14 @@ mod compounds;
 mod conversions;
 mod exact;
 mod harness;
+mod known;
 mod mutants;
 mod oracle;
 mod random;
 mod special;
+mod types;
 
-use super::{DataType, Isa, ReduceOp};
+use kolo_dtype::{DataType, Isa, ReduceOp};
 
 /// The instruction sets of this machine; the portable one is always among them.
 fn available() -> Vec<Isa> {
@@ -31,7 +33,7 @@ fn every_instruction_set_has_what_the_table_says() {
     for isa in available() {
         for dtype in DataType::ALL {
             for op in ReduceOp::ALL {
-                let found = super::fold_of(isa, dtype, op).is_some();
+                let found = kolo_dtype::fold_of(isa, dtype, op).is_some();
                 assert_eq!(found, op.combines(dtype), "{} {dtype} {op}", isa.name());
             }
         }
@@ -41,14 +43,14 @@ fn every_instruction_set_has_what_the_table_says() {
 #[test]
 fn the_best_available_instruction_set_is_chosen() {
     let best = available().pop().unwrap();
-    assert_eq!(super::isa_name(), best.name());
+    assert_eq!(kolo_dtype::isa_name(), best.name());
     for (dtype, op) in pairs() {
-        let wanted = super::fold_of(best, dtype, op).unwrap();
-        let found = super::fold(dtype, op).unwrap();
+        let wanted = kolo_dtype::fold_of(best, dtype, op).unwrap();
+        let found = kolo_dtype::fold(dtype, op).unwrap();
         assert!(std::ptr::fn_addr_eq(found, wanted));
     }
     assert!(std::ptr::fn_addr_eq(
-        super::copy(),
-        super::copy_of(best).unwrap()
+        kolo_dtype::copy(),
+        kolo_dtype::copy_of(best).unwrap()
     ));
 }

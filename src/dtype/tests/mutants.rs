@@ -2,11 +2,11 @@
 
 use super::harness::{case, check};
 use super::pairs;
-use crate::dtype::{Class, DataType, FoldFn, FoldParams, ReduceOp};
 use fastrand::Rng;
+use kolo_dtype::{Class, DataType, FoldFn, FoldParams, ReduceOp};
 
 fn fold(dtype: DataType, op: ReduceOp) -> FoldFn {
-    crate::dtype::fold(dtype, op).unwrap()
+    kolo_dtype::fold(dtype, op).unwrap()
 }
 
 /// Whether one of a hundred cases shows that `kernel` does not compute (`dtype`, `op`).

@@ -5,8 +5,8 @@
 //! the crate `half`, 8-bit floats by searching the nearest of all codes.
 
 use super::compounds;
-use crate::dtype::{Class, DataType, FoldParams, ReduceOp};
 use half::{bf16, f16};
+use kolo_dtype::{Class, DataType, FoldParams, ReduceOp};
 
 /// An 8-bit float by its specification.
 pub(super) struct Float8 {

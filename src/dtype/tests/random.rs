@@ -2,8 +2,8 @@
 
 use super::harness::{Case, Draw, case, check, elements};
 use super::{available, pairs};
-use crate::dtype::{DataType, FoldParams, ReduceOp, copy_of, fold_of};
 use fastrand::Rng;
+use kolo_dtype::{DataType, FoldParams, ReduceOp, copy_of, fold_of};
 
 const CASES: u64 = 60;
 

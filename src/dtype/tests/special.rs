@@ -2,8 +2,8 @@
 
 use super::harness::{Case, check, specials};
 use super::{available, oracle, pairs};
-use crate::dtype::{DataType, Element, F8E4M3, F8E5M2, FoldParams, Isa, ReduceOp, fold_of};
 use half::{bf16, f16};
+use kolo_dtype::{DataType, Element, F8E4M3, F8E5M2, FoldParams, Isa, ReduceOp, fold_of};
 use std::num::NonZeroU32;
 
 fn bytes_of(dtype: DataType, codes: &[u128]) -> Vec<u8> {

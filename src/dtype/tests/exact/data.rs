@@ -1,7 +1,7 @@
 //! Terms that are hard to sum: wide ranges, cancellation, subnormals, overflow, ties.
 
-use crate::dtype::exact::Summand;
 use fastrand::Rng;
+use kolo_dtype::exact::Summand;
 
 /// A kind of data.
 #[derive(Clone, Copy, Debug)]

@@ -3,9 +3,9 @@
 use super::data::{KINDS, terms};
 use super::oracle;
 use super::travel::add_up;
-use crate::dtype::exact::ExactSum;
-use crate::dtype::exact::wire::Format;
 use fastrand::Rng;
+use kolo_dtype::exact::ExactSum;
+use kolo_dtype::exact::wire::Format;
 
 /// Whether some data shows that `sum` over ranks is wrong: `fault` spoils what each rank sends and
 /// what all get.

@@ -1,7 +1,7 @@
 //! The oracle: one counter per bit, schoolbook carries, and rounding by comparing distances. Slow,
 //! and unlike the code under test in every step.
 
-use crate::dtype::exact::Summand;
+use kolo_dtype::exact::Summand;
 
 /// Bits above 2^-1074, with room.
 const BITS: usize = 2300;

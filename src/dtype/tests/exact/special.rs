@@ -1,6 +1,6 @@
 //! Special values, ties and limits, each with its answer written down.
 
-use crate::dtype::exact::ExactSum;
+use kolo_dtype::exact::ExactSum;
 
 const TINY: f64 = 5e-324;
 

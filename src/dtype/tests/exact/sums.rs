@@ -2,10 +2,10 @@
 
 use super::data::{KINDS, terms};
 use super::oracle;
-use crate::dtype::exact::{Dimension, ExactSum, Mask, Summand, View};
 use accurate::sum::OnlineExactSum;
 use accurate::traits::*;
 use fastrand::Rng;
+use kolo_dtype::exact::{Dimension, ExactSum, Mask, Summand, View};
 
 fn exact<T: Summand>(terms: &[T]) -> ExactSum<T> {
     let mut sum = ExactSum::new();

@@ -2,10 +2,10 @@
 
 use super::data::{KINDS, terms};
 use super::oracle;
-use crate::dtype::exact::window::Bounds;
-use crate::dtype::exact::wire::Format;
-use crate::dtype::exact::{ExactSum, Summand};
 use fastrand::Rng;
+use kolo_dtype::exact::window::Bounds;
+use kolo_dtype::exact::wire::Format;
+use kolo_dtype::exact::{ExactSum, Summand};
 
 /// Adds what the ranks sent, as an all-reduce does: pairwise in a random order.
 pub fn add_up(rng: &mut Rng, mut sent: Vec<Vec<i64>>) -> Vec<i64> {
