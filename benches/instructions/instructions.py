@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Instructions of small calls outside of waiting loops, counted by callgrind.
 
-    benches/instructions/instructions.py PREFIX...         installations of kolo, say of two versions
+    benches/instructions/instructions.py PREFIX...         installations, say of two versions
     benches/instructions/instructions.py --dropin PREFIX   a call of MPI that the drop-in takes,
                                                            beside the call of kolo.h
 
@@ -56,18 +56,25 @@ def per_call(prefix, collective):
 
 
 def of_dropin(prefix):
-    with tempfile.TemporaryDirectory() as folder:
-        program = os.path.join(folder, "dropin")
-        subprocess.run(["mpicc.openmpi", "-O1", os.path.join(HERE, "dropin.c"), "-o", program],
-                       check=True)
-        environment = dict(os.environ, KOLO_PMPI_ATTACH="0", KOLO_PMPI_TABLE="none",
-                           OMPI_MCA_mpi_yield_when_idle="1",
-                           OMPI_MCA_rmaps_base_oversubscribe="1",
-                           OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-        preload = ["env", "LD_PRELOAD=" + os.path.join(prefix, "lib", "libkolo_pmpi.so.0")]
-        return least(lambda count: collected(
-            ["mpirun.openmpi", "--bind-to", "none", "-n", "1", *preload, program, str(count), ":",
-             "-n", "1", *preload, *counter(folder), program, str(count)], environment))
+    """Instructions of an MPI program's all-reduce by kolo.h, and by MPI's name."""
+    lib = os.path.join(prefix, "lib")
+    mpi_lib = os.path.join(lib, "kolo", "openmpi")
+    own = ["-DBY_KOLO", "-I", prefix + "/include", "-L", mpi_lib, "-L", lib, "-lkolo_mpi", "-lkolo",
+           "-Wl,-rpath," + mpi_lib, "-Wl,-rpath," + lib]
+    preload = ["env", "LD_PRELOAD=" + os.path.join(lib, "libkolo_pmpi.so.0")]
+    environment = dict(os.environ, KOLO_PMPI_ATTACH="0", KOLO_PMPI_TABLE="none",
+                       OMPI_MCA_mpi_yield_when_idle="1", OMPI_MCA_rmaps_base_oversubscribe="1",
+                       OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    figures = []
+    for flags, before in (own, []), ([], preload):
+        with tempfile.TemporaryDirectory() as folder:
+            program = os.path.join(folder, "dropin")
+            subprocess.run(["mpicc.openmpi", "-O1", os.path.join(HERE, "dropin.c"), "-o", program,
+                            *flags], check=True)
+            figures.append(least(lambda count: collected(
+                ["mpirun.openmpi", "--bind-to", "none", "-n", "1", *before, program, str(count),
+                 ":", "-n", "1", *before, *counter(folder), program, str(count)], environment)))
+    return figures
 
 
 def main():
@@ -76,7 +83,7 @@ def main():
     if not prefixes:
         sys.exit(__doc__.strip())
     if dropin:
-        own, taken = per_call(prefixes[0], "all_reduce"), of_dropin(prefixes[0])
+        own, taken = of_dropin(prefixes[0])
         print("all_reduce  %10.1f by kolo.h  %10.1f by MPI_Allreduce   %+.1f" % (
             own, taken, taken - own))
         return

@@ -24,6 +24,7 @@ fields() { # WORDS BEFORE THE PROGRAM...
     sha256sum <tsunami-out/tsunami.nc >field
 }
 fields env && mv field plain
-fields env LD_PRELOAD="$PREFIX/lib/libkolo_pmpi.so.0${YIELDS:-}" KOLO_PMPI_ATTACH=0 KOLO_REPORT=1 >said
+preload=$PREFIX/lib/libkolo_pmpi.so.0${YIELDS:-}
+fields env LD_PRELOAD="$preload" KOLO_PMPI_ATTACH=0 KOLO_REPORT=1 >said
 cmp plain field
 [ "$(grep -cE ': ([1-9][0-9]*) of \1 collectives ran on kolo' said)" = 3 ]

@@ -5,6 +5,7 @@
 //! is freed. Entries are used again and never given back: a thread that looks at one while another
 //! thread frees that communicator reads memory that is still there, and finds another handle in it.
 
+use crate::alike::Alike;
 use crate::decide::{Collective, Known, Reason, Span, Stage};
 use crate::folding::Folding;
 use crate::levels::Levels;
@@ -36,6 +37,8 @@ pub struct State {
     pub kolo: Comm,
     /// Of a communicator on several nodes, whose calls MPI runs between them.
     pub levels: Option<Box<Levels>>,
+    /// Of the last all-reduce that kolo folded by itself, on one node.
+    pub alike: Option<Alike>,
     pub folding: Folding,
     /// Memory for what is packed, kept while it is small.
     pub spare: [Vec<u64>; 2],
@@ -146,6 +149,7 @@ fn make(handle: ffi::MPI_Comm, key: u64) -> Option<&'static Entry> {
         rank,
         kolo: std::ptr::null_mut(),
         levels: None,
+        alike: None,
         folding: Folding::default(),
         spare: [Vec::new(), Vec::new()],
     };

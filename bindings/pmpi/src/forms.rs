@@ -223,19 +223,18 @@ reduction!(reduce<F>, Reduce,
 
 reduction!(allreduce<F>, Allreduce,
     (send, recv, count: F::Count, datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm),
-    reductions::same_everywhere(
-        Collective::Allreduce, &Folded { send, recv, datatype, op, comm }, count.whole()),
+    reductions::all_reduce(&Folded { send, recv, datatype, op, comm }, count.whole()),
     Place::of(comm)?.everywhere(&Folded { send, recv, datatype, op, comm }, count.whole()));
 
 reduction!(scan<F>, Scan,
     (send, recv, count: F::Count, datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm),
-    reductions::same_everywhere(
+    reductions::scan(
         Collective::Scan, &Folded { send, recv, datatype, op, comm }, count.whole()),
     Place::of(comm)?.everywhere(&Folded { send, recv, datatype, op, comm }, count.whole()));
 
 reduction!(exscan<F>, Exscan,
     (send, recv, count: F::Count, datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm),
-    reductions::same_everywhere(
+    reductions::scan(
         Collective::Exscan, &Folded { send, recv, datatype, op, comm }, count.whole()),
     Place::of(comm)?.before_this(&Folded { send, recv, datatype, op, comm }, count.whole()));
 

@@ -156,6 +156,14 @@ pub fn kind(datatype: ffi::MPI_Datatype) -> Option<Kind> {
     }
 }
 
+/// Whether a type is a constant of MPI, whose handle never means another one. (A copy of one is
+/// freed, and its handle used again.)
+pub fn is_constant(datatype: ffi::MPI_Datatype) -> bool {
+    TABLES
+        .get()
+        .is_some_and(|tables| tables.kinds.find(key(&datatype)).is_some())
+}
+
 /// How a type was made, as far as it matters here. The order is that of the shim.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Made {

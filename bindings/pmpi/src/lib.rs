@@ -23,6 +23,7 @@ mod base {
 }
 
 mod agree;
+mod alike;
 mod allocated;
 mod alone;
 mod apart;

@@ -1,5 +1,6 @@
 //! The collectives that fold.
 
+use crate::alike::{self, Alike};
 use crate::attach::take;
 use crate::comms::{self, State};
 use crate::decide::{self, Collective, Size};
@@ -76,6 +77,19 @@ fn fold(state: &mut State, kind: &Kind, op: Op, call: &Folded) -> Result<Fold, c
         op,
         by_mpi: true,
     })
+}
+
+/// Keeps for the next all-reduce what was found for this call, if kolo folds its elements as they
+/// lie, on one node.
+fn keep(state: &mut State, call: &Folded, (kind, fold): (&Kind, &Fold), size: Size) {
+    if let Size::Elements(elements) = size
+        && !fold.by_mpi
+        && kind.plain
+        && state.levels.is_none()
+        && kinds::is_constant(call.datatype)
+    {
+        state.alike = Some(Alike::new(call, (fold.datatype, fold.op), elements));
+    }
 }
 
 /// The end of a call: MPI's code.
@@ -155,12 +169,18 @@ struct Begun {
 #[inline]
 unsafe fn begin(call: &Folded, collective: Collective) -> Option<Begun> {
     // SAFETY: the caller's promise.
-    let state = unsafe { comms::of(call.comm, collective)? };
-    Some(Begun {
-        state,
-        kind: kinds::kind(call.datatype)?,
-        op: kinds::op(call.op)?,
-    })
+    Begun::on(unsafe { comms::of(call.comm, collective)? }, call)
+}
+
+impl Begun {
+    #[inline]
+    fn on(state: &'static mut State, call: &Folded) -> Option<Begun> {
+        Some(Begun {
+            state,
+            kind: kinds::kind(call.datatype)?,
+            op: kinds::op(call.op)?,
+        })
+    }
 }
 
 /// Whether a buffer is missing: MPI says so.
@@ -169,11 +189,34 @@ fn missing(buffer: *const c_void, count: usize) -> bool {
 }
 
 /// # Safety
-/// As MPI_Allreduce, MPI_Scan and MPI_Exscan have it.
+/// As MPI_Allreduce has it.
 #[inline]
-pub unsafe fn same_everywhere(collective: Collective, call: &Folded, count: i64) -> Option<c_int> {
+pub unsafe fn all_reduce(call: &Folded, count: i64) -> Option<c_int> {
     // SAFETY: the caller's promise.
-    let Begun { state, kind, op } = unsafe { begin(call, collective)? };
+    let state = unsafe { comms::of(call.comm, Collective::Allreduce)? };
+    // SAFETY: the caller's promise.
+    match unsafe { alike::all_reduce(state, call, count) } {
+        Some(end) => end,
+        // SAFETY: the caller's promise.
+        None => unsafe { begun(Collective::Allreduce, Begun::on(state, call)?, call, count) },
+    }
+}
+
+/// # Safety
+/// As MPI_Scan and MPI_Exscan have it.
+pub unsafe fn scan(collective: Collective, call: &Folded, count: i64) -> Option<c_int> {
+    // SAFETY: the caller's promise.
+    unsafe { begun(collective, begin(call, collective)?, call, count) }
+}
+
+/// # Safety
+/// As MPI_Allreduce, MPI_Scan and MPI_Exscan have it.
+unsafe fn begun(
+    collective: Collective,
+    Begun { state, kind, op }: Begun,
+    call: &Folded,
+    count: i64,
+) -> Option<c_int> {
     let elements = usize::try_from(count).ok()?;
     // The first rank receives nothing from an exclusive scan: its buffer may be any.
     let receives = collective != Collective::Exscan || state.rank != 0;
@@ -185,11 +228,13 @@ pub unsafe fn same_everywhere(collective: Collective, call: &Folded, count: i64)
         return None;
     }
     let received = if receives { elements } else { 0 };
-    take(state, collective, size(&kind, op, call, count as u64))?;
+    let size = size(&kind, op, call, count as u64);
+    take(state, collective, size)?;
     let fold = match fold(state, &kind, op, call) {
         Ok(fold) => fold,
         Err(code) => return Some(ended(state, code)),
     };
+    keep(state, call, (&kind, &fold), size);
     // SAFETY: the caller's promise.
     let out = match unsafe { outgoing(state, call, &kind, (elements, received), false) } {
         Ok(out) => out,

@@ -103,14 +103,15 @@ int koloCommInitMPI(void **made, void *comm)
     return code;
 }
 
-/* FAIL=keyval: MPI has no key for the attributes of kolo's library, which it asks for in MPI_Init. */
+/* FAIL=keyval: MPI has no key for the attributes of kolo's library, which asks in MPI_Init. */
 int PMPI_Comm_create_keyval(void *copy, void *delete, int *key, void *extra)
 {
     static int (*real)(void *, void *, int *, void *);
     Dl_info place;
     if (!real) *(void **)&real = next("PMPI_Comm_create_keyval");
     const char *wanted = getenv("FAIL");
-    if (!wanted || strcmp(wanted, "keyval") || !is_the_rank()) return real(copy, delete, key, extra);
+    if (!wanted || strcmp(wanted, "keyval") || !is_the_rank())
+        return real(copy, delete, key, extra);
     if (!dladdr(__builtin_return_address(0), &place) || !strstr(place.dli_fname, "/libkolo_pmpi"))
         return real(copy, delete, key, extra);
     failed++;
