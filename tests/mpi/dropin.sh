@@ -175,6 +175,12 @@ if [ -n "$FULL" ]; then
         fail "more than 2 GiB: $(cat large.err)"
 fi
 
+# Copies of types are freed, and others have their handles.
+"mpicc.$MPI" -O1 -Wall -Wextra -Werror "$top/tests/mpi/dropin/reused.c" -o reused
+timeout 60 $MPIRUN -n 2 env LD_PRELOAD="$preload" KOLO_PMPI_ATTACH=0 ./reused >reused.out 2>&1 &&
+    [ "$(grep -c '^rank [01]: [1-9][0-9]* reused' reused.out)" = 2 ] ||
+    fail "handles used again: $(cat reused.out)"
+
 # Linked before the MPI it needs no preload.
 flags=$(PKG_CONFIG_PATH=$PREFIX/lib/pkgconfig pkg-config --libs kolo-pmpi)
 # shellcheck disable=SC2086
