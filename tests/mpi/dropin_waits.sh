@@ -8,8 +8,10 @@ preload=$PREFIX/lib/libkolo_pmpi.so.0${YIELDS:-}
 
 run() { # RANKS, WHAT, VARIABLES...
     ranks=$1 what=$2
+    # Two ranks have MPICH as it is: nobody but kolo gives the cores away.
+    [ "$ranks $what" = "2 cores" ] && loaded=${preload%%:*} || loaded=$preload
     shift 2
-    timeout 60 $MPIRUN -n "$ranks" env "LD_PRELOAD=$preload" KOLO_PMPI_ATTACH=0 KOLO_REPORT=1 "$@" \
+    timeout 60 $MPIRUN -n "$ranks" env "LD_PRELOAD=$loaded" KOLO_PMPI_ATTACH=0 KOLO_REPORT=1 "$@" \
         ./waits "$what" >out 2>err || fail "$what, $ranks ranks, $*: $(cat out err)"
     grep -qx right out || fail "$what, $ranks ranks, $*: $(cat out err)"
     [ "$(grep -c 'kolo: rank .* collectives ran on kolo' err)" = "$ranks" ] &&

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <sched.h>
+#include <stdlib.h>
 
 unsigned ucp_worker_progress(void *worker);
 
@@ -17,6 +18,10 @@ unsigned ucp_worker_progress(void *worker)
     unsigned (*next)(void *) = known;
     if (!next) {
         *(void **)&next = dlsym(RTLD_NEXT, "ucp_worker_progress");
+        /* Python loads MPI, and what that needs, for itself alone. */
+        void *library = next ? NULL : dlopen("libucp.so.0", RTLD_LAZY | RTLD_NOLOAD);
+        if (library) *(void **)&next = dlsym(library, "ucp_worker_progress");
+        if (!next) abort();
         known = next;
     }
     const unsigned found = next(worker);
