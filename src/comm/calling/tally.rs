@@ -261,7 +261,7 @@ fn table(rows: &Rows, lasted: Duration) -> String {
             Of::Waits(_) => "-".into(),
         };
         if matches!(of, Of::Waits(_)) && !std::mem::replace(&mut waits, true) {
-            let _ = writeln!(text, "  calls that move nothing of their own, and wait:");
+            let _ = writeln!(text, "  calls whose data stand above, or that only wait:");
         }
         let _ = writeln!(
             text,
@@ -322,7 +322,7 @@ mod tests {
         assert!(text.contains("7 calls in 1.5 s, and was 0.100 s"), "{text}");
         assert!(text.contains("AllReduce              8 B          5           40       0.020"));
         assert_eq!(text.lines().count(), 6, "{text}");
-        let heads = text.find("\n  calls that move nothing").unwrap();
+        let heads = text.find("\n  calls whose data stand").unwrap();
         assert!(
             text.find("\n  Barrier").unwrap() < heads && heads < text.find("\n  GroupEnd").unwrap()
         );

@@ -89,7 +89,8 @@ pub fn node(here: &ThisRank, several: bool) -> (NodeFacts, Option<Listeners>) {
     let left = gather_left::left();
     (facts.leftovers, facts.foreign) = (left.removable, left.foreign);
     if !several {
-        facts.no_face.take_if(|why| !why.by_setting);
+        // A loopback that is named serves one node.
+        facts.no_face.take_if(|why| !why.by_setting || why.has_any);
         return (facts, None);
     }
     facts.builds = builds();
