@@ -173,8 +173,12 @@ static bool may_follow(word_kind kind, const char *sentence, const char *word) {
     return kind != LISTED || (before >= 2 && word[-1] == ' ' && word[-2] == ',');
 }
 
-/* Whether a word is a part of a path (Test/send.f90), or of a word with hyphens. */
+/* Whether a word is a part of a path (Test/send.f90), or of a word with hyphens; Send/Recv are the
+ * two calls of a message. */
 static bool in_a_name(const char *sentence, const char *word, size_t length) {
+    static const char both[] = "Send/Recv";
+    if (strncmp(word, both, strlen(both)) == 0) return false;
+    if (word - sentence >= 5 && strncmp(word - 5, both, strlen(both)) == 0) return false;
     const char before = word == sentence ? ' ' : word[-1], *behind = word + length;
     if (before == '/' || before == '-' || before == '.') return true;
     return *behind == '/' || *behind == '-' || (*behind == '.' && part_of_word(behind[1]));

@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Of the messages and of what stands in `decide.rs`.
-const VERSION: u64 = 4;
+const VERSION: u64 = 5;
 
 static AGREED: OnceLock<Agreement> = OnceLock::new();
 
@@ -129,10 +129,17 @@ impl Message {
     }
 
     /// Begins with what holds, if it goes well. Whether it does.
-    fn begin(&self) -> bool {
+    fn begin(&self, rank: c_int) -> bool {
         if self.well == 1 {
             let spans = self.nodes[0] != !self.nodes[1];
             if spans && !nodes::begin() {
+                if rank == 0 {
+                    say(
+                        "kolo: the collectives of this program stay with MPI: its all-gather \
+                         failed, so that a rank does not know on which nodes the others are. \
+                         Remedy: see what MPI says of it",
+                    );
+                }
                 return false;
             }
             let _ = AGREED.set(self.agreement());
@@ -346,5 +353,5 @@ pub fn agree(settings: &Settings, ready: bool) -> bool {
             "kolo: the collectives of this program stay with MPI: {wrong}"
         ));
     }
-    verdict.begin()
+    verdict.begin(rank)
 }

@@ -1,10 +1,10 @@
-//! An all-reduce like the one before it on its communicator.
+//! An all-reduce like one of those before it on its communicator.
 //!
 //! Problem: a model sums thousands of single numbers, and each of these calls asks the same of the
 //! same type and operation: whether kolo folds them, how large an element is, whether it has gaps.
 //! That takes more instructions than half of kolo's own call. Idea: a communicator keeps what was
-//! found for the last call that kolo folded by itself. Named types and operations are constants of
-//! MPI, so what was found once holds as long as the communicator.
+//! found for the last two kinds of calls that kolo folded by itself. Named types and operations are
+//! constants of MPI, so what was found once holds as long as the communicator.
 
 use crate::attach::take;
 use crate::comms::State;
@@ -38,17 +38,16 @@ impl Alike {
     }
 }
 
-/// How such a call ends; `None` within it: MPI runs it. None at all: it is not like the one before,
+/// How such a call ends; `None` within it: MPI runs it. None at all: it is not like those before,
 /// or there is something odd about its buffers, which others look at.
 ///
 /// # Safety
 /// As MPI_Allreduce has it, on a communicator in this state.
 #[inline]
 pub unsafe fn all_reduce(state: &mut State, call: &Folded, count: i64) -> Option<Option<c_int>> {
-    let alike = state.alike?;
-    if alike.datatype != call.datatype || alike.op != call.op {
-        return None;
-    }
+    let known = state.alike.iter().flatten();
+    let mut like = known.filter(|alike| alike.datatype == call.datatype && alike.op == call.op);
+    let alike = *like.next()?;
     let from = match in_place(call.send) {
         true => call.recv.cast_const(),
         false => call.send,

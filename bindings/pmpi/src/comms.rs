@@ -37,8 +37,8 @@ pub struct State {
     pub kolo: Comm,
     /// Of a communicator on several nodes, whose calls MPI runs between them.
     pub levels: Option<Box<Levels>>,
-    /// Of the last all-reduce that kolo folded by itself, on one node.
-    pub alike: Option<Alike>,
+    /// Of the last all-reduces that kolo folded by itself, on one node.
+    pub alike: [Option<Alike>; 2],
     pub folding: Folding,
     /// Memory for what is packed, kept while it is small.
     pub spare: [Vec<u64>; 2],
@@ -149,7 +149,7 @@ fn make(handle: ffi::MPI_Comm, key: u64) -> Option<&'static Entry> {
         rank,
         kolo: std::ptr::null_mut(),
         levels: None,
-        alike: None,
+        alike: [None, None],
         folding: Folding::default(),
         spare: [Vec::new(), Vec::new()],
     };

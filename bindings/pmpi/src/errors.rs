@@ -2,9 +2,11 @@
 
 use crate::comms::State;
 use crate::decide::Stage;
+use crate::printed;
 use crate::sys::koloGetLastError;
 use mpi::ffi;
 use std::ffi::{CStr, CString, c_int};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Ends a call with kolo's result: 0, or a code of MPI whose string is kolo's sentence, given to
 /// the communicator's error handler.
@@ -40,8 +42,22 @@ pub fn raise(state: &State) -> c_int {
         if ffi::PMPI_Add_error_class(&mut code) == 0
             && ffi::PMPI_Add_error_string(code, text.as_ptr().cast_mut()) == 0
         {
-            ffi::PMPI_Comm_call_errhandler(state.handle, code);
+            call_handler(state, code);
         }
     }
     code
+}
+
+/// Calls the error handler of the program. It ends the job, if the program has set none: what was
+/// told of the error is read first, that of the first one.
+///
+/// # Safety
+/// MPI is initialised.
+pub unsafe fn call_handler(state: &State, code: c_int) {
+    static WAITED: AtomicBool = AtomicBool::new(false);
+    if !WAITED.swap(true, Ordering::Relaxed) {
+        printed::wait_until_read(std::thread::sleep);
+    }
+    // SAFETY: the caller's promise; the program's communicator.
+    unsafe { ffi::PMPI_Comm_call_errhandler(state.handle, code) };
 }

@@ -225,7 +225,7 @@ fn end(state: &State, step: Step) -> c_int {
                 if !state.kolo.is_null() {
                     koloCommAbort(state.kolo);
                 }
-                ffi::PMPI_Comm_call_errhandler(state.handle, code);
+                errors::call_handler(state, code);
             }
             code
         }

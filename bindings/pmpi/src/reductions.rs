@@ -79,7 +79,7 @@ fn fold(state: &mut State, kind: &Kind, op: Op, call: &Folded) -> Result<Fold, c
     })
 }
 
-/// Keeps for the next all-reduce what was found for this call, if kolo folds its elements as they
+/// Keeps for the next all-reduces what was found for this one, if kolo folds its elements as they
 /// lie, on one node.
 fn keep(state: &mut State, call: &Folded, (kind, fold): (&Kind, &Fold), size: Size) {
     if let Size::Elements(elements) = size
@@ -88,7 +88,8 @@ fn keep(state: &mut State, call: &Folded, (kind, fold): (&Kind, &Fold), size: Si
         && state.levels.is_none()
         && kinds::is_constant(call.datatype)
     {
-        state.alike = Some(Alike::new(call, (fold.datatype, fold.op), elements));
+        let found = Alike::new(call, (fold.datatype, fold.op), elements);
+        state.alike = [Some(found), state.alike[0]];
     }
 }
 
@@ -234,7 +235,9 @@ unsafe fn begun(
         Ok(fold) => fold,
         Err(code) => return Some(ended(state, code)),
     };
-    keep(state, call, (&kind, &fold), size);
+    if collective == Collective::Allreduce {
+        keep(state, call, (&kind, &fold), size);
+    }
     // SAFETY: the caller's promise.
     let out = match unsafe { outgoing(state, call, &kind, (elements, received), false) } {
         Ok(out) => out,
