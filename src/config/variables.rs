@@ -27,15 +27,15 @@ pub struct VariablesCheck {
 const OF_FILES: [&str; 2] = ["KOLO_CONFIG", "KOLO_PROFILE"];
 
 /// Sources in which variables are tried.
-struct Trials {
+struct TriedSources {
     /// Without any variable that is read, and without files where one of them has a mistake: that
     /// would be told instead of those of variables.
     plain: Sources,
     has_files: bool,
 }
 
-impl Trials {
-    fn of(sources: &Sources) -> Trials {
+impl TriedSources {
+    fn of(sources: &Sources) -> TriedSources {
         let mut plain = sources.clone();
         plain.environment.retain(|name, _| !is_read(name));
         let has_files = Settings::load_from(&plain).is_ok();
@@ -45,10 +45,10 @@ impl Trials {
                 plain.environment.remove(folder);
             }
         }
-        Trials { plain, has_files }
+        TriedSources { plain, has_files }
     }
 
-    /// What is wrong with these variables, read together.
+    /// Mistake of these variables, read together.
     fn try_all<'v>(
         &self,
         variables: impl IntoIterator<Item = (&'v String, &'v String)>,
@@ -77,7 +77,7 @@ pub fn check_variables(sources: &Sources) -> VariablesCheck {
     let mut left = sources.clone();
     let mut faults = take_faulty(&mut left);
     // What is well by itself may not fit together.
-    faults.extend(Trials::of(&left).try_all(&left.environment));
+    faults.extend(TriedSources::of(&left).try_all(&left.environment));
     VariablesCheck {
         count: count.count(),
         faults,
@@ -91,7 +91,7 @@ pub(super) fn take_faulty(sources: &mut Sources) -> Vec<Error> {
     }
     let (mut wrong, mut faults): (BTreeSet<String>, Vec<Error>) =
         layers::unknown_variables(sources).into_iter().unzip();
-    let trials = Trials::of(sources);
+    let trials = TriedSources::of(sources);
     for (name, value) in &sources.environment {
         if wrong.contains(name) || is_hidden(name, sources) {
             continue;
