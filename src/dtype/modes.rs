@@ -33,7 +33,7 @@ pub mod control {
     /// Writes them.
     ///
     /// # Safety
-    /// What [`read`] gave, perhaps with other modes.
+    /// The two are from [`read`], perhaps with other modes.
     #[cold]
     pub unsafe fn write((word, _): (u64, u64)) {
         let word = word as u32;
@@ -67,7 +67,7 @@ pub mod control {
     /// Writes them.
     ///
     /// # Safety
-    /// What [`read`] gave, perhaps with other modes.
+    /// The two are from [`read`], perhaps with other modes.
     #[cold]
     pub unsafe fn write((control, status): (u64, u64)) {
         // SAFETY: the caller's promise. As above.

@@ -80,7 +80,7 @@ impl Drop for Running<'_> {
 /// the function.
 ///
 /// # Safety
-/// As [`FoldFn`](crate::dtype::FoldFn); the function keeps to its contract.
+/// Those of [`FoldFn`](crate::dtype::FoldFn); the function keeps to its contract.
 pub unsafe fn fold(srcs: &[*const u8], dsts: &[*mut u8], count: usize, params: &FoldParams) {
     let user = params
         .user

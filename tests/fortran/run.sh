@@ -28,6 +28,9 @@ gfortran)
 esac
 link="-L $work -lkolo_fortran_$name -L $LIBDIR -lkolo -Wl,-rpath,$work"
 cd "$work"
+cc -Wall -Wextra -Werror -I "$here/../../bindings/fortran" -I "$here/../../bindings/c/include" \
+    "$here/words.c" "$here/../../bindings/fortran/kolo_fortran_words.c" -o words
+./words || fail "sentences are not in the words of Fortran"
 for part in start_plain checks; do
     $FC $flags -I "$name" -c "$here/$part.f90" -o "$part.o"
 done

@@ -185,7 +185,7 @@ pub(crate) fn described(error: Error, seat: Option<&Seat>) -> Sentence {
     sentence(&in_context(error, seat))
 }
 
-/// The same as [`failed`] for a failure that somebody else found, with a sentence of theirs.
+/// Tells of a failure that somebody else found, with a sentence of theirs; else [`failed`].
 pub(crate) fn reported(code: Code, text: &CStr, seat: Option<&Seat>) -> koloResult_t {
     let error = Error::new(code, bare(&text.to_string_lossy()), "");
     let mut sentence = sentence(&error);

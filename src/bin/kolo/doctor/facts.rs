@@ -192,8 +192,6 @@ pub struct NoFace {
     pub fix: String,
     /// A setting excludes all that there are, which is a fault on one node alone too.
     pub by_setting: bool,
-    /// Kolo takes one all the same, by which no other node is reached.
-    pub has_any: bool,
 }
 
 /// A file that a dead job has left.

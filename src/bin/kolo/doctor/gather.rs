@@ -90,7 +90,8 @@ pub fn node(here: &ThisRank, several: bool) -> (NodeFacts, Option<Listeners>) {
     (facts.leftovers, facts.foreign) = (left.removable, left.foreign);
     if !several {
         // A loopback that is named serves one node.
-        facts.no_face.take_if(|why| !why.by_setting || why.has_any);
+        let has_any = !facts.table.cards.is_empty();
+        facts.no_face.take_if(|why| !why.by_setting || has_any);
         return (facts, None);
     }
     facts.builds = builds();

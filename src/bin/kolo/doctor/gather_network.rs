@@ -62,10 +62,7 @@ pub fn of_network(settings: &Settings, lasting: bool) -> NodeFacts {
     let no_face = (has_none && !is_passing).then(|| {
         let of_family = interfaces::table(family, None).unwrap_or_default();
         let of_all = interfaces::table(Family::Any, None).unwrap_or_default();
-        NoFace {
-            has_any: !table.cards.is_empty(),
-            ..why_none(settings, [&reachable(&of_family), &reachable(&of_all)])
-        }
+        why_none(settings, [&reachable(&of_family), &reachable(&of_all)])
     });
     if lasting {
         faces.retain(|face| !is_made_by_jobs(&face.name));
@@ -101,7 +98,6 @@ fn why_none(settings: &Settings, [of_family, of_all]: [&[&str]; 2]) -> NoFace {
                 what: "there is no interface that other nodes could reach".into(),
                 fix: "`ip address` lists what there is; give one an address, and set it up".into(),
                 by_setting: false,
-                has_any: false,
             };
         }
     };
@@ -115,7 +111,6 @@ fn why_none(settings: &Settings, [of_family, of_all]: [&[&str]; 2]) -> NoFace {
         ),
         fix: format!("let {key} take one of them on all nodes, or leave it out"),
         by_setting: true,
-        has_any: false,
     }
 }
 
