@@ -74,7 +74,7 @@ impl Communicator {
         joining::over(&*bootstrap, config, init::Means::default())
     }
 
-    /// As [`Communicator::init_bootstrap`]; `idle` is called now and then by callers that wait, so
+    /// Joins over a bootstrap that exists already. Callers that wait call `idle` now and then, so
     /// that the MPI of the program makes progress too.
     ///
     /// # Errors
@@ -104,7 +104,7 @@ impl Communicator {
         joining::all_threads(&vec![config.device; nranks as usize], config)
     }
 
-    /// The same with a device for each rank.
+    /// A communicator of ranks inside this process, where `devices` has the device of each rank.
     ///
     /// # Errors
     /// As [`Communicator::init_rank`].
@@ -319,7 +319,7 @@ impl Communicator {
         Ok(())
     }
 
-    /// The same, for a reason that the others hear.
+    /// Aborts the communicator for a reason that the others hear.
     pub(in crate::comm) fn abort_for(&self, why: &Error) {
         if !self.inner.ending.destroyed.load(Ordering::Acquire) {
             self.inner.stop(why);
@@ -348,7 +348,8 @@ impl Communicator {
         }
     }
 
-    /// What was recorded since the last time; nothing where all ranks are on one node.
+    /// Returns the events that were recorded since the last time; none where all ranks are on one
+    /// node.
     #[doc(hidden)]
     pub fn network_events(&self) -> Vec<crate::proxy::net::trace::Event> {
         let links = self.inner.links();
@@ -364,8 +365,8 @@ impl Communicator {
         }
     }
 
-    /// What is under way between nodes, and how many operations the engine has taken over since the
-    /// beginning; `None` where all ranks are on one node. It may be printed.
+    /// Pictures what is under way between nodes, and counts the operations that the engine has
+    /// taken over since the beginning; `None` where all ranks are on one node. It may be printed.
     #[doc(hidden)]
     pub fn network_picture(&self) -> Option<crate::proxy::net::live::Picture> {
         self.inner.links().map(|links| links.picture())
@@ -438,7 +439,8 @@ impl Communicator {
     }
 }
 
-/// What the ranks hear of a rank whose program ended its communicator, because it `did` something.
+/// Makes the error that the ranks hear of a rank whose program ended its communicator, because it
+/// `did` something.
 pub(in crate::comm) fn called_off(rank: u32, did: &str) -> Error {
     Error::new(
         Code::RemoteError,

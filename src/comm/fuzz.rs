@@ -3,7 +3,7 @@
 
 use super::becoming::{adopted, init, meet, net};
 
-/// What ranks tell each other while a communicator is made.
+/// Decodes `bytes` as each record that ranks send while they make a communicator.
 pub fn records(bytes: &[u8]) -> [(&'static str, bool); 7] {
     let [shown, tried] = net::agreeing::fuzz(bytes);
     [

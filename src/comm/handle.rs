@@ -5,7 +5,7 @@ use crate::base::Error;
 use crate::exec::CommDevice;
 use std::sync::Arc;
 
-/// What the caller may set when a communicator is made: the highest layer of the settings.
+/// Settings that the caller gives for one communicator: they win over all other layers.
 #[derive(Clone, Debug, Default)]
 pub struct CommConfig {
     /// Name in messages; a number if absent.

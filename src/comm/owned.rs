@@ -1,5 +1,5 @@
-//! What only the owner of a communicator's lock touches: connections, tables, and the calls in
-//! flight.
+//! State that only the owner of a communicator's lock touches: connections, tables, and the calls
+//! in flight.
 
 use crate::comm::becoming::device::carrier::StageCarrier;
 use crate::comm::becoming::net::Supported;
@@ -14,9 +14,9 @@ use crate::tune::{self, Asked, Choice, Table};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What only the owner of the lock touches.
+/// State that only the owner of the lock touches.
 pub(in crate::comm) struct Exec {
-    /// What carries out plans on the communicator's device.
+    /// Carries out plans on the communicator's device.
     pub engine: DeviceEngine,
     pub table: Table,
     pub queue: VecDeque<Op>,
@@ -24,19 +24,19 @@ pub(in crate::comm) struct Exec {
     pub scratch: Reused,
     pub counts: Totals,
     pub sizes: Sizes,
-    /// What the collectives begun so far were.
+    /// Past of the communicator: the collectives begun so far, in a number.
     pub past: Past,
     /// How the buffers of the other ranks are reached.
     pub direct: Direct,
-    /// What calls on streams of a device use, where the communicator has one.
+    /// Engine and table for calls on streams of a device, where the communicator has one.
     pub device: Option<Box<OnDevice>>,
     /// The ended rank that the queue waits for, as far as it was seen.
     pub stalled: Stood,
-    /// What a test wants to go wrong.
+    /// Faults that a test has asked for.
     pub faults: Faults,
 }
 
-/// What calls on streams of a device use.
+/// Engine and table for calls on streams of a device.
 pub(in crate::comm) struct OnDevice {
     pub engine: StreamEngine,
     pub table: Table,
@@ -62,7 +62,7 @@ pub(in crate::comm) struct Members {
     pub nodes: Nodes,
     /// Channels that collectives begin on in turn; 1 if on the first.
     pub turns: u16,
-    /// What the network folds, if it does.
+    /// Types and operations that the network folds, if it folds.
     pub folds: Option<Supported>,
 }
 
@@ -72,11 +72,11 @@ pub(in crate::comm) struct Reused {
     pub exact: exact::Scratch,
     /// The op of the blocking call that runs alone.
     pub spare: Option<Box<Op>>,
-    /// What a barrier sums where it runs as an all-reduce.
+    /// The word that a barrier sums where it runs as an all-reduce.
     pub barrier_word: Vec<u64>,
 }
 
-/// What has happened so far.
+/// Counts since the communicator was made.
 pub(in crate::comm) struct Totals {
     /// Collectives begun.
     pub calls: u64,
@@ -148,7 +148,7 @@ pub(super) fn small_steps(rank: u32, nodes: &Nodes) -> [u64; Collective::NUMBERS
     steps
 }
 
-/// What an injected panic says.
+/// Words of an injected panic.
 #[cfg(test)]
 pub(super) const PANIC_WORDS: &str = "a check inside kolo failed: injected";
 

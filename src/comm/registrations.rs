@@ -17,7 +17,7 @@ impl RegisteredBuffer {
         self.0
     }
 
-    /// What the program says is one.
+    /// Takes a number of which the program says that it is a registration.
     #[doc(hidden)]
     pub fn from_number(number: u64) -> RegisteredBuffer {
         RegisteredBuffer(number)

@@ -1,4 +1,4 @@
-//! What a communicator is made of.
+//! Parts of a communicator.
 //!
 //! [`Inner`] is what every thread may see at any time: identity, settings, the shared memory of the
 //! node, whether the communicator still works and why not. [`Exec`] is what only the owner of the
@@ -47,7 +47,7 @@ impl WaitSetup {
     pub const NO_SLEEP: u32 = u32::MAX;
 }
 
-/// What is seen of the calls of a communicator.
+/// Switches that say who observes the calls of a communicator.
 pub(super) struct CallsSeen {
     /// Each call is compared with those of the other ranks first (`KOLO_CHECK`).
     pub compared: bool,
@@ -55,7 +55,8 @@ pub(super) struct CallsSeen {
     pub traced: bool,
     /// Each call is counted for a report.
     pub tallied: bool,
-    /// Any of these, or `whereabouts`: what a call tests where it does none.
+    /// True if any flag above is on, or `whereabouts` is there. A call reads only this one when
+    /// nothing is observed.
     pub at_all: bool,
 }
 
@@ -104,7 +105,7 @@ pub(super) struct Ending {
     pub finalized: AtomicBool,
 }
 
-/// What the call at the head of the queue waits for.
+/// The rank and call that the call at the head of the queue waits for.
 #[derive(Default)]
 pub(super) struct Blocked {
     /// The rank.
@@ -129,7 +130,7 @@ pub(super) struct Inner {
     pub nranks: u32,
     pub name: CommName,
     pub settings: Settings,
-    /// What its engine drives.
+    /// Device that its engine drives.
     pub device: CommDevice,
     /// Where each rank runs, `host (pid)`, for messages.
     pub places: Vec<String>,
@@ -141,14 +142,14 @@ pub(super) struct Inner {
     /// Names the communicator on all its nodes.
     pub nonce: Nonce,
     pub wait: WaitSetup,
-    /// What is seen of its calls.
+    /// Who observes its calls.
     pub seen: CallsSeen,
     /// Where this rank is, for who asks by a signal.
     pub whereabouts: Option<Whereabouts>,
     pub exec: OwnerLock<Exec>,
     /// How far it has come to its end, and why.
     pub ending: Ending,
-    /// What the call at the head of the queue waits for.
+    /// The rank and call that the call at the head of the queue waits for.
     pub blocked: Blocked,
     /// Operations that the program made.
     pub ops: MadeOps,
@@ -162,7 +163,7 @@ pub(super) struct Inner {
     pub pinning: crate::topo::Pinning,
     /// Sees the death of peers; dropping it says goodbye.
     pub watch: Mutex<Option<Arc<crate::proxy::Watch>>>,
-    /// What communicators that are split from this one are made of, if they can be made so.
+    /// Facts and memory for communicators that are split from this one, if they can be made so.
     pub kin: Option<crate::comm::becoming::heritage::Kin>,
     /// Where news of deaths goes; the communicator that hears of them first does not keep it.
     pub _deaths: Arc<crate::comm::failing::deaths::Deaths>,

@@ -28,10 +28,10 @@ use std::time::Duration;
 /// thread that is still in a call of the system then ends by itself.
 const END_LIMIT: Duration = Duration::from_secs(5);
 
-/// What a start is called in errors.
+/// Name of the call that errors of a start give.
 const CALL: &str = "CommInitRank";
 
-/// What has become of a start.
+/// Where a start has come to.
 enum Becoming {
     Waiting,
     Made(Communicator),
@@ -41,7 +41,8 @@ enum Becoming {
 }
 
 impl Becoming {
-    /// What the program is told; it keeps the communicator from now on.
+    /// Tells the program how the start ended: its communicator, once, or its error. The program
+    /// keeps the communicator from then on.
     fn tell(&mut self) -> Result<Option<Communicator>> {
         match self {
             Becoming::Waiting => Ok(None),
@@ -207,7 +208,8 @@ impl Starting {
         self.give_up("called CommAbort");
     }
 
-    /// The same; the program `did` something.
+    /// Ends the start as [`Starting::abort`] does, where the program `did` something else than
+    /// call it: the other ranks are told these words.
     #[doc(hidden)]
     pub fn give_up(&self, did: &str) {
         if self.is_inherited() {

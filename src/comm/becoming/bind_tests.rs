@@ -22,7 +22,8 @@ fn pair(more: &[(&str, &str)]) -> Vec<Communicator> {
     Communicator::init_all(2, &config).unwrap()
 }
 
-/// What the ranks hear of `calls` where rank 0 can bind so many plans and not the next one.
+/// Runs `calls` on both ranks, where rank 0 can bind `bound` plans and not the next one. Both must
+/// hear that rank 0 cannot.
 fn heard(
     comms: &[Communicator],
     bound: u32,

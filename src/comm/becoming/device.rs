@@ -29,12 +29,12 @@ use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::sync::Arc;
 
-/// What a rank says of its device.
+/// Facts about a rank's device that every rank is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::comm) struct DeviceCard {
     /// Among those that its process sees.
     number: u32,
-    /// What it is called by everybody.
+    /// Identifies the device for all processes.
     uuid: [u8; 16],
     /// Its architecture, 90 for 9.0.
     architecture: u32,
@@ -52,7 +52,7 @@ const LL128_SLOT: usize = 32 << 10;
 /// The memory of a Simple connection where nobody sets another size.
 const BUFFER_BYTES: usize = 512 << 10;
 
-/// What this rank shows; none on the host.
+/// Describes this rank's device for the others. `None` if its buffers lie in host memory.
 ///
 /// # Errors
 /// The device cannot be used.
@@ -116,7 +116,7 @@ pub(in crate::comm) fn agree(cards: &[Option<DeviceCard>]) -> Result<Option<Vec<
     Ok(Some(cards.iter().flatten().copied().collect()))
 }
 
-/// What calls on streams of this rank's device use, if the ranks are on devices. `services` are
+/// Makes the engine and the table for calls on streams, if the ranks are on devices. `services` are
 /// those of the ranks' processes. All ranks call it.
 ///
 /// # Errors
@@ -131,7 +131,7 @@ pub(in crate::comm) fn make(
     on.transpose()
 }
 
-/// What a rank makes by itself, before the devices of the others are tried.
+/// Parts that a rank makes by itself, before it tries to reach the devices of the others.
 struct BegunDevice {
     context: Arc<Context>,
     kernels: DeviceKernels,
@@ -274,8 +274,8 @@ fn seat(party: &Party, (context, book): (&Arc<Context>, &Book)) -> Option<Device
     is_shared.then(|| DeviceSeat::take(context, party.nonce, me))
 }
 
-/// What all ranks have made, or an error on all. A rank that gave up in silence would let the
-/// others wait, because messages of a parent do not end with it.
+/// Returns `made` if all ranks have made theirs, else an error on every rank. A rank that gave up
+/// in silence would let the others wait, because messages of a parent do not end with it.
 fn together<T>(party: &Party, made: Result<T>) -> Result<T> {
     let shown = party.bootstrap.all_gather(&[u8::from(made.is_ok())])?;
     let made = made?;
@@ -289,8 +289,8 @@ fn together<T>(party: &Party, made: Result<T>) -> Result<T> {
     }
 }
 
-/// What this process knows of the devices, and what lets other processes ask for memory of this
-/// rank.
+/// Makes this process's book of the devices of all ranks, and publishes the memory of this rank
+/// that other processes may ask for.
 fn promise(
     party: &Party,
     (cards, services): (&[DeviceCard], &[Address]),

@@ -1,4 +1,5 @@
-//! What executes the calls of a communicator, put together from what its ranks have agreed on.
+//! Puts together the engine, tables and queue of a communicator from the facts on which its ranks
+//! have agreed.
 
 use super::cma::Private;
 use super::layout::{EAGER_BYTES, slot_bytes};
@@ -113,7 +114,7 @@ pub(in crate::comm) fn reach(
     Ok(direct(party, services, mark, private))
 }
 
-/// The same, where that is known.
+/// Makes the [`Direct`] of ranks that have agreed on `private` already.
 pub(in crate::comm) fn direct(
     party: &net::Party,
     services: Vec<Address>,

@@ -19,7 +19,8 @@ fn wanting(membarrier: &str) -> CommConfig {
     }
 }
 
-/// What a rank of a node of two finds that wants this, on its communicator and a part of it.
+/// Splits a part from `comm` and sums over it, where the two ranks are late in turn. Returns who
+/// passes the fence on each of the two communicators.
 fn found(comm: &Communicator, config: &CommConfig) -> [Fencing; 2] {
     let part = comm.split(Some(0), 0, config).unwrap().unwrap();
     let me = u64::from(comm.rank());

@@ -1,4 +1,5 @@
-//! What a communicator on one node has for those that are split from it ([`super::kin`]).
+//! Facts and memory that a communicator on one node hands to those that are split from it
+//! ([`super::kin`]).
 
 use super::device::DeviceCard;
 use crate::base::Rank;
@@ -10,7 +11,7 @@ use crate::transport::segment::Segment;
 use crate::tune::stores::Stores;
 use std::sync::Arc;
 
-/// What a communicator on one node has for its children.
+/// Facts and memory of a communicator on one node, for its children.
 pub(in crate::comm) struct Kin {
     /// Where each rank runs.
     pub places: Vec<RankPlace>,

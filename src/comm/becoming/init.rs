@@ -50,7 +50,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What a communicator may use besides its bootstrap.
+/// Means that a communicator may use besides its bootstrap.
 #[derive(Default)]
 pub(in crate::comm) struct Means {
     /// Lets the program's MPI make progress.
@@ -80,7 +80,7 @@ fn plan_nodes(settings: &Settings, places: &[RankPlace]) -> Nodes {
     Nodes::of(&names)
 }
 
-/// What a rank tells the others, once they agree on their settings.
+/// Facts that a rank tells the others, once they agree on their settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Proposal {
     /// Of rank 0 only.
@@ -99,17 +99,17 @@ impl Record for Proposal {
     const MOST_BYTES: usize = (1 << 20) + MOST_BYTES;
 }
 
-/// What ranks agree on, once their settings do.
+/// Results of the second exchange, in which the ranks agree on more than their settings.
 struct Agreed {
-    /// What plans and choices follow from.
+    /// Inputs of the tuner, the order of ranks and nodes in plans, and how slots are written.
     chosen: (Inputs, Nodes, Stores),
     channels: Option<Channels>,
     /// Of the ranks of this node.
     fencing: Fencing,
 }
 
-/// What plans and choices follow from: rank 0 tells facts for the tuner, and the lowest rank of
-/// every node in which orders it wants to be passed and how its slots are written.
+/// Exchanges proposals and agrees on them: rank 0 tells facts for the tuner, and the lowest rank of
+/// every node says in which orders its node wants to be passed and how its slots are written.
 fn agree(
     bootstrap: &dyn Bootstrap,
     settings: &Settings,
@@ -157,7 +157,7 @@ fn agree(
     })
 }
 
-/// What a rank proposes, for `tests/fuzz`.
+/// Decodes `bytes` as a proposal, for `tests/fuzz`.
 pub(in crate::comm) fn fuzz(bytes: &[u8]) -> (&'static str, bool) {
     if let Ok(Proposal {
         orders: Speech::Graph(graph),
@@ -202,7 +202,7 @@ fn share_memory(
     Ok((node, shared))
 }
 
-/// What the ranks of this node share besides the memory as connections see it.
+/// Shared things of the ranks of this node, besides the memory that connections see.
 struct Shared {
     segment: Arc<Segment>,
     watch: Watch,
@@ -210,7 +210,8 @@ struct Shared {
 }
 
 impl Shared {
-    /// What children of the communicator are made of, where all ranks are on one node.
+    /// Collects the facts and memory that children of the communicator are made of, where all ranks
+    /// are on one node.
     fn kin(
         &self,
         (places, nodes, stores): (&[RankPlace], &Nodes, Stores),

@@ -56,7 +56,7 @@ pub(in crate::comm) fn held(settings: &Result<Settings>) -> Option<StartPhase> {
     StartPhase::named(settings.fault_hold().text())
 }
 
-/// The same, as the start that `birth` knows, with settings that have been read.
+/// Joins by unique id, as the start that `birth` knows, with settings that have been read.
 pub(in crate::comm) fn over_tcp_as(
     call: &'static str,
     (nranks, id): (u32, &UniqueId),
@@ -95,7 +95,8 @@ pub(in crate::comm) fn over_tcp_as(
     join().map_err(|error| birth.explain(call, error))
 }
 
-/// What the bootstrap warns of says in which phase that is; its waits hear the end of the start.
+/// Adds the phase of the start to warnings of the bootstrap, and lets its waits hear that the start
+/// has ended.
 fn name_phase(net: &mut NetSettings, birth: &Arc<Birth>) {
     let (warn, known) = (Arc::clone(&net.warn), Arc::clone(birth));
     net.warn = Arc::new(move |text| {

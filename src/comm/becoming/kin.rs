@@ -39,8 +39,8 @@ use crate::wire::doorbell::Fencing;
 use crate::wire::layout::Layout;
 use std::sync::Arc;
 
-/// What rank 0 of a child says of the region that it has: its number plus 1, above it the tag; or
-/// one of these.
+/// A word by which rank 0 of a child names the region that it has taken: the region's number plus
+/// 1, with the tag above it, or one of the constants below.
 pub(in crate::comm) type Said = u64;
 /// The child must be made from nothing.
 pub(in crate::comm) const NO_REGION: Said = 0;
@@ -49,8 +49,9 @@ const IN_PROCESS: Said = u64::MAX;
 /// Where the tag of a region begins.
 const TAG_SHIFT: u32 = 32;
 
-/// What a rank offers where `settings` and nothing else make its child different from the parent:
-/// a digest of what all members must have equal. 0: the child must be made from nothing.
+/// Returns a digest of the settings that all members of a child must have equal, if its rank can be
+/// made from its parent. 0 if `settings` differ in more from those of the parent: the child must
+/// then be made from nothing.
 pub(in crate::comm) fn offer(parent: &Communicator, settings: &Result<Settings>) -> u64 {
     let (Some(_), Ok(settings)) = (&parent.inner.kin, settings) else {
         return 0;
@@ -97,7 +98,7 @@ pub(in crate::comm) fn take(
     }
 }
 
-/// What rank 0 took, on every member that has joined it.
+/// The region that rank 0 of a child took, as every member holds it.
 struct Region {
     place: Option<(Arc<Pool>, usize)>,
     lease: Lease,

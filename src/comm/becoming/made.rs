@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What has been made for a communicator.
+/// Parts that have been made for a communicator, before they are put together.
 pub(in crate::comm) struct Made {
     pub exec: Exec,
     pub watch: Option<Arc<Watch>>,

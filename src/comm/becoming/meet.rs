@@ -19,7 +19,7 @@ use crate::transport::cma::{Mark, MarkCard};
 use serde::{Deserialize, Serialize};
 use std::sync::Mutex;
 
-/// What the ranks know after they have met.
+/// Facts that every rank knows after all have met.
 pub(in crate::comm) struct Met {
     /// This rank's settings; those that shape plans are the same everywhere.
     pub settings: Settings,
@@ -44,7 +44,7 @@ pub(in crate::comm) struct GraphText {
     pub name: String,
 }
 
-/// What a rank shows, behind its version.
+/// First words of a rank to the others. Its version stands before them.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 enum Introduction {
     Able {
@@ -86,7 +86,8 @@ impl Introduction {
         [preamble(), record::encode(self)].concat()
     }
 
-    /// What rank `rank` showed, or the error of a rank that cannot be understood.
+    /// Decodes the introduction of `rank`. It fails with the error of a rank that cannot be
+    /// understood.
     fn read(rank: Rank, bytes: &[u8]) -> Result<Introduction> {
         if let Some(rest) = bytes.strip_prefix(preamble().as_slice()) {
             return record::decode(rest).map_err(|fault| Error::from(fault).with_peer(rank));
@@ -164,7 +165,7 @@ pub(in crate::comm) fn meet(
     })
 }
 
-/// What all ranks showed.
+/// Introductions of all ranks, sorted by kind of fact.
 #[derive(Default)]
 struct Introduced {
     places: Vec<RankPlace>,
@@ -216,7 +217,7 @@ fn says_the_same(theirs: &[u8], mine: &Introduction) -> bool {
     }
 }
 
-/// What a rank shows, for `tests/fuzz`.
+/// Decodes `bytes` as an introduction, for `tests/fuzz`.
 pub(in crate::comm) fn fuzz(bytes: &[u8]) -> (&'static str, bool) {
     if let Ok(shown) = Introduced::read(&[[preamble(), bytes.to_vec()].concat()]) {
         let _ = topo::gathered(shown.places);
@@ -280,7 +281,7 @@ fn introduce(
     })
 }
 
-/// What stands for this rank's node instead of the name of the host, if anything does.
+/// Returns the name that stands for this rank's node instead of the name of its host, if any does.
 fn host_id(settings: &Settings) -> Result<Option<String>> {
     let named = settings.hostid().map(str::to_string);
     if !settings.shm_disable() {

@@ -81,18 +81,18 @@ pub(in crate::comm) fn plain_channels(settings: &Settings, channels: usize) -> u
     }
 }
 
-/// What the executors of this rank use.
+/// Lets the executors of this rank hand tokens for other nodes to `links`.
 pub(in crate::comm) fn carried(links: &Arc<Links>) -> Carried {
     Carried::by(Box::new(ByLinks(Arc::clone(links))))
 }
 
-/// What a communicator on several nodes has besides memory.
+/// Means of a communicator on several nodes, besides memory.
 pub(in crate::comm) struct Network {
     /// Connections to ranks on other nodes.
     pub links: Arc<Links>,
     /// Connections of other ranks of this node, if some send through this rank.
     pub proxied: Option<Arc<ProxiedSenders>>,
-    /// What the network folds, if it does.
+    /// Types and operations that the network folds, if it folds.
     pub folds: Option<Supported>,
     /// This rank is the lookout of its node.
     lookout: Option<Arc<Lookout>>,
@@ -185,7 +185,7 @@ impl Drop for Network {
     }
 }
 
-/// What a rank opens before it knows the others.
+/// Network and proxies of a rank, opened before it knows the others.
 struct Opened {
     open: Open,
     post: Option<Post>,
@@ -195,7 +195,7 @@ struct Opened {
     why: String,
 }
 
-/// What a rank knows of the others before the network is open.
+/// Facts about the ranks that are known before the network is open.
 pub(in crate::comm) struct Party<'a> {
     pub bootstrap: &'a dyn Bootstrap,
     pub settings: &'a Settings,
@@ -204,7 +204,7 @@ pub(in crate::comm) struct Party<'a> {
     pub nonce: u128,
     /// The network of the communicator that this one is split from.
     pub inherited: Option<Arc<dyn Net>>,
-    /// What the searches of all nodes found.
+    /// Channels that the searches of all nodes found.
     pub channels: Option<Arc<Channels>>,
     /// Where the connections of devices to other nodes lie.
     pub stages: Option<Arc<Stages>>,
@@ -258,7 +258,7 @@ impl Party<'_> {
         })
     }
 
-    /// What an engine is made with that moves what `sender` sends, a rank of this node.
+    /// Collects the inputs of the engine that moves what `sender`, a rank of this node, sends.
     fn setup(&self, net: Arc<dyn Net>, sender: Rank) -> Setup {
         let layout = *self.node.layout();
         let mates = self.mates();
@@ -352,7 +352,7 @@ impl Party<'_> {
         }))
     }
 
-    /// What all ranks said, if all use the network `name`.
+    /// Decodes what the ranks have told. It fails unless all use the network `name`.
     fn heard(&self, name: &str, said: &[Vec<u8>]) -> Result<Vec<Said>> {
         let all: Vec<Option<Said>> = record::decode_all(said)?;
         let understood = (0..).map(Rank).zip(all).map(|(rank, said)| {

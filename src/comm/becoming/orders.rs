@@ -30,7 +30,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a rank says about the orders on its node.
+/// Answer of a rank when it is asked for the orders on its node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(in crate::comm) enum Speech {
     /// Nothing: it is no speaker.
@@ -44,7 +44,7 @@ pub(in crate::comm) enum Speech {
 /// Searches that a process remembers.
 const REMEMBERED: usize = 32;
 
-/// What the settings ask of a search.
+/// Makes the request of a search from the settings.
 pub fn request(settings: &Settings, several_nodes: bool) -> Request {
     Request {
         several_nodes,
@@ -133,9 +133,9 @@ fn imagined_channels(settings: &Settings, count: u32, per_node: u32) -> Result<C
     merge(&all, limits(settings))
 }
 
-/// What this rank says about its node: nothing, unless it is the lowest rank there; and its own
-/// problem, if it has one. `places` are those of all ranks, `nodes` the nodes that plans are made
-/// for.
+/// Returns the answer of this rank for its node, which is `Silent` unless it is the lowest rank
+/// there, and this rank's own problem, if it has one. `places` are those of all ranks, `nodes` the
+/// nodes that plans are made for.
 pub(in crate::comm) fn say(
     me: Rank,
     settings: &Settings,
@@ -303,7 +303,7 @@ fn graph_of(settings: &Settings, devices: bool) -> Result<Arc<Graph>> {
     Ok(graph)
 }
 
-/// What a search depends on.
+/// Inputs of a search. Equal inputs have equal results.
 #[derive(PartialEq, Eq)]
 struct Known {
     topo_file: Option<PathBuf>,

@@ -28,7 +28,7 @@ fn bound(machine: &Machine, pus: &[u32]) -> Vec<RankPlace> {
     (0..).zip(pus).map(place).collect()
 }
 
-/// What all ranks do, without the exchange between them.
+/// Runs [`say`] for every rank and [`heard`] once, without the exchange between them.
 fn agreed(
     settings: &Settings,
     graph: Option<&GraphText>,

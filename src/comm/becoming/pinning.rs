@@ -18,7 +18,7 @@ use crate::topo::{self, CpuSet, PinSetting, Pinning, RankPlace};
 use crate::transport::fork;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What the threads of this process are told.
+/// Places of this process's threads, and the bindings from which they were decided.
 struct Threads {
     /// The bindings of ranks for which it was decided.
     known: Vec<CpuSet>,
@@ -100,7 +100,7 @@ fn tell(mates: &[&RankPlace], pinning: &Pinning) {
     }
 }
 
-/// What the progress thread does first: it goes where the process has its threads.
+/// Pins the progress thread, when it begins, to where the process has its threads.
 pub(in crate::comm) fn begin_progress() {
     let mut threads = threads();
     // SAFETY: takes nothing; the calling thread lives, and never ends.

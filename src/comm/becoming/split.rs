@@ -18,7 +18,7 @@ use crate::dtype::DataType;
 use crate::transport::pool::Lease;
 use std::sync::Arc;
 
-/// What a rank asks for, as all ranks of the parent see it.
+/// Wishes of a rank in a split, as all ranks of the parent see them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 struct Shown {
@@ -43,7 +43,7 @@ impl Shown {
     }
 }
 
-/// What all ranks of the parent say, each so many words.
+/// Gathers `N` words of each rank of the parent, on all of them.
 fn gather<const N: usize>(parent: &Communicator, mine: [u64; N]) -> Result<Vec<[u64; N]>> {
     let mut all = vec![[0; N]; parent.nranks() as usize];
     let call = Call {

@@ -25,10 +25,10 @@ const TRIES: u32 = 3;
 /// How long a person who asks waits for a measurement, on a machine that is busy.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What one class of pairs was found to be like.
+/// Times of a hand-over between pairs of one class.
 type Found = (PairClass, HandOver);
 
-/// What this process knows of this machine.
+/// Knowledge that this process has of its machine.
 struct Known {
     found: Vec<Found>,
     has_read: bool,
@@ -79,8 +79,8 @@ pub(in crate::comm) fn of_child(
     }
 }
 
-/// What was measured for these classes; `unknown` where that is not known for each of them, or all
-/// ranks have one core.
+/// Decides by the measured times of these classes. Returns `unknown` where a class has none, or
+/// where all ranks have one core.
 fn measured(classes: &[Pairs], unknown: Stores) -> Stores {
     let found = look(classes, probe::LIMIT);
     let mut measured = Vec::new();
@@ -112,7 +112,7 @@ fn words(chosen: Stores) -> &'static str {
     }
 }
 
-/// What is known of these classes, after measuring what is not.
+/// Returns the times of these classes. Those that are not known yet are measured first.
 fn look(classes: &[Pairs], limit: Duration) -> Vec<Found> {
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let places = kept::places();
@@ -153,7 +153,7 @@ fn read(places: &[PathBuf]) -> Vec<Found> {
         .unwrap_or_default()
 }
 
-/// What a measurement holds for, as the first lines of the file.
+/// Names the machine that a measurement holds for, in the first lines of the file.
 fn about() -> String {
     let machine = Machine::detect().ok();
     let package = machine.and_then(|machine| machine.packages().next());
@@ -174,7 +174,8 @@ fn text_of(about: &str, found: &[Found]) -> String {
     text
 }
 
-/// What a file says that holds for `about`; `None` if it is for something else, or garbled.
+/// Reads the times in a file that holds for `about`; `None` if it is for another machine, or
+/// garbled.
 fn from_text(about: &str, text: &str) -> Option<Vec<Found>> {
     /// No hand-over that was measured takes longer.
     const MOST: u64 = 1_000_000_000;

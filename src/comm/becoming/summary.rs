@@ -1,4 +1,4 @@
-//! What was found and chosen for a communicator, told by its rank 0 at `KOLO_DEBUG=info`.
+//! Tells what was found and chosen for a communicator. Its rank 0 does, at `KOLO_DEBUG=info`.
 //!
 //! One block of lines a communicator, each with the communicator's name: who is in it, how data
 //! pass, how ranks wait, rings, the algorithm for each size, and which settings somebody has set.

@@ -12,7 +12,7 @@ use crate::tune::{Allowed, Inputs, Measured, ProtocolChoice, Rule, Setting, meas
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// What rank 0 tells the others.
+/// Facts for the tuner that rank 0 tells the others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(in crate::comm) struct Facts {
     oversubscribed: bool,
@@ -29,7 +29,7 @@ fn read(path: &Path) -> std::result::Result<(String, String), String> {
     }
 }
 
-/// What this rank sees of the inputs; that of rank 0 counts.
+/// Collects the facts that this rank sees. All ranks use those of rank 0.
 pub(in crate::comm) fn seen(settings: &Settings, crowding: Crowding) -> Facts {
     Facts {
         oversubscribed: crowding.oversubscribed,
@@ -74,7 +74,8 @@ pub(in crate::comm) fn over_sockets(inputs: &mut Inputs) {
 }
 
 impl crate::comm::Communicator {
-    /// What kolo assumes of this communicator's connections where nobody has measured.
+    /// Returns the costs that kolo assumes of this communicator's connections where nobody has
+    /// measured.
     #[doc(hidden)]
     pub fn assumed_costs(&self) -> Costs {
         let costs = Costs::default();
@@ -104,7 +105,7 @@ pub fn imagined(settings: &Settings, machine: &price::Cluster) -> Result<Inputs>
     Ok(inputs)
 }
 
-/// The same for ranks on devices, and the bytes of a slot by protocol.
+/// Imagines the inputs of ranks on devices. The array has the bytes of a slot by protocol.
 ///
 /// # Errors
 /// Those of [`imagined`].

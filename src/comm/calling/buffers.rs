@@ -1,4 +1,4 @@
-//! What is asked of the buffers of a call, and the errors that say it.
+//! Checks of the buffers of a call, and the errors that they return.
 
 use super::call::{Call, Checked};
 use crate::base::{Error, InPlace, Result, checked};

@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// The peer of a message that goes to nobody or comes from nobody: such a call does nothing.
 pub const NO_RANK: u32 = u32::MAX;
 
-/// What the caller asked for. Pointers are not dereferenced before [`Call::check`].
+/// A call as its caller asked for it. Pointers are not dereferenced before [`Call::check`].
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
     /// Which operation.
@@ -43,9 +43,10 @@ pub(in crate::comm) struct Checked {
     pub call: Call,
     /// Bytes of `count` elements.
     pub bytes: usize,
-    /// What its tokens carry; from the beginning of the call on with its past in it.
+    /// Signature that its tokens carry. From the beginning of the call on, its past is mixed in.
     pub signature: u64,
-    /// What the collectives before this one were ([`super::past`]), 0 before it has begun.
+    /// Past of the communicator: a digest of the collectives before this one ([`super::past`]), 0
+    /// before the call has begun.
     pub past: u64,
     /// Which collective of the communicator it is, counted from 1; 0 for messages.
     pub number: u64,
@@ -54,7 +55,7 @@ pub(in crate::comm) struct Checked {
     /// How to combine with an operation that the program made, as it was when the call was made:
     /// the operation may be destroyed before a group or a stream gets to the call.
     pub made: Option<Arc<Combine>>,
-    /// What a call of blocks of different sizes consists of.
+    /// Parts of a call whose blocks have different sizes.
     pub parts: Parts,
 }
 
@@ -118,7 +119,7 @@ impl Checked {
         self.asked().is_empty()
     }
 
-    /// What decides its route.
+    /// Collects the facts that decide the route of the call.
     #[inline(always)]
     pub fn asked(&self) -> Asked {
         let combining = match &self.made {
@@ -237,8 +238,8 @@ impl Call {
         }
     }
 
-    /// What travels with every token of the call. Both sides of a point-to-point message carry the
-    /// same one.
+    /// Packs the signature that travels with every token of the call. The send and the receive of a
+    /// message have the same one.
     #[inline]
     pub(in crate::comm) fn signature(&self, op: u8) -> Signature {
         let point_to_point = self.collective.is_point_to_point();

@@ -48,7 +48,7 @@ impl Communicator {
         self.enqueue_unseen(&mut Checked::unseen(call), stream)
     }
 
-    /// The same for a call that nobody has looked at.
+    /// Enqueues a call that nobody has looked at.
     fn enqueue_unseen(&self, unseen: &mut Checked, stream: Option<&Stream>) -> Result<()> {
         let run = |call: &mut Checked| {
             self.inner.callable()?;
@@ -127,8 +127,8 @@ impl Communicator {
         run().map_err(|error| self.inner.tells(error).during("SendRecv"))
     }
 
-    /// As [`Communicator::enqueue`] on a stream, but a message joins the messages at the end of the
-    /// queue instead of waiting for them.
+    /// Enqueues a call on a stream. A message joins the messages at the end of the queue instead of
+    /// waiting for them.
     ///
     /// # Safety
     /// As [`Communicator::enqueue`], and no two of the messages that join share memory.
@@ -310,7 +310,8 @@ impl Inner {
         })
     }
 
-    /// The same where somebody is inside: a driver, which leaves, or a call, which is a mistake.
+    /// Takes the owner lock where somebody is inside: a driver, which leaves, or a call, which is a
+    /// mistake.
     #[cold]
     fn user_beside(&self) -> Result<Guard<'_, Exec>> {
         if operation::inside_operation() {

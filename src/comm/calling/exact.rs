@@ -61,7 +61,7 @@ pub(in crate::comm) fn most_whole(format: &Format) -> usize {
     (WHOLE_BYTES / (8 * format.words())).max(1)
 }
 
-/// What moves instead of the elements: `count` numbers from and to `place`.
+/// Makes the call that moves `count` numbers from and to `place` instead of the elements.
 fn instead(
     checked: &Checked,
     collective: Collective,
@@ -91,7 +91,7 @@ fn instead(
 
 /// A kind of launch that an exact sum makes.
 pub struct ExactLaunch {
-    /// What travels.
+    /// Name of the data that travel, for a person.
     pub what: &'static str,
     /// How.
     pub collective: Collective,
@@ -99,7 +99,7 @@ pub struct ExactLaunch {
     pub bytes: usize,
 }
 
-/// The launches of an exact sum: what it would do, without doing it.
+/// A kind of launch of an exact sum, found without making one.
 #[doc(hidden)]
 pub fn exact_launches(
     collective: Collective,
@@ -230,7 +230,7 @@ macro_rules! typed {
 }
 pub(super) use typed;
 
-/// What is under way.
+/// Stage in which an exact sum is.
 enum Stage {
     /// Nothing yet, or a block is finished.
     Between,

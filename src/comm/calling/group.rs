@@ -243,7 +243,7 @@ pub fn refuse(error: &Error) {
     }
 }
 
-/// What is in flight after the group was issued.
+/// A call that the group has issued, in flight.
 struct Issued {
     comm: Communicator,
     last: Arc<Completion>,

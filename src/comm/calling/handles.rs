@@ -89,7 +89,7 @@ pub(in crate::comm) const EXACT_CODE: u8 = 29;
 const COMMUTING_CODE: u8 = 30;
 const ORDERED_CODE: u8 = 31;
 
-/// What the program made.
+/// An operation that the program made.
 #[derive(Clone)]
 pub(in crate::comm) enum MadeOp {
     /// A sum of contributions that are multiplied first.

@@ -108,7 +108,7 @@ impl Inner {
         self.run_messages(exec, WaitingCall::of(checked, number))
     }
 
-    /// The same on one node, where the call is some messages that are alike.
+    /// Waits for the messages of a call on one node, where they are alike.
     fn awaited(&self, exec: &mut Exec, checked: &Checked, number: Option<u64>) -> Result<()> {
         let mut waiter = Waiter::new(self, (checked.call.collective.name(), number));
         // SAFETY: the promise of `enqueue`.

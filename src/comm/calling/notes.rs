@@ -1,4 +1,4 @@
-//! What is told of a call when it has ended, where calls are traced.
+//! Notes of traced calls: each is told when its call has ended.
 
 use crate::base::clock::Moment;
 use crate::base::{Result, caught};

@@ -1,8 +1,8 @@
-//! What a call of blocks of different sizes consists of.
+//! Parts of a call whose blocks have different sizes.
 
 use std::sync::Arc;
 
-/// What one part of a call does.
+/// Deed of one part of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::comm) enum Deed {
     Copy,

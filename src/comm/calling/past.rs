@@ -1,4 +1,5 @@
-//! What a rank has called so far, in one number that travels with each of its calls.
+//! The past of a rank: all that it has called so far, in one number that travels with each of its
+//! calls.
 //!
 //! **Problem.** Two ranks that name different roots of a broadcast may both pass: each hands its
 //! data out and returns, and nobody waits for a token that could tell. What is wrong is then known

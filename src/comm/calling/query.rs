@@ -1,4 +1,4 @@
-//! What would run, without running it.
+//! Answers how a call would go, without making it.
 
 use super::call::{Call, Checked, Collective};
 use super::handles::RedOp;
@@ -16,7 +16,7 @@ pub struct Way {
     pub route: Route,
     /// Algorithm, protocol and channels, where one plan does it.
     pub choice: Option<Choice>,
-    /// The same in words.
+    /// Algorithm, protocol and channels in words.
     pub words: String,
     /// Nanoseconds that the table expects it to take; none where nobody knows.
     pub expected_ns: Option<f64>,
@@ -70,8 +70,8 @@ impl Communicator {
     }
 }
 
-/// What decides the route of a call that has no buffers, among so many ranks; of a made operation
-/// with what it does.
+/// Collects the facts that decide the route of a call without buffers, among `nranks` ranks. `made`
+/// says what an operation of the program does.
 ///
 /// # Errors
 /// `InvalidArgument`: no rank may make it.
@@ -104,7 +104,8 @@ fn asked(
     })
 }
 
-/// What decides the route of a call with an operation that every communicator has.
+/// Collects the facts that decide the route of a call with an operation that every communicator
+/// has.
 ///
 /// # Errors
 /// `InvalidArgument`: no rank may make it.

@@ -1,4 +1,4 @@
-//! What has an exact sum.
+//! Types and collectives that have an exact sum.
 
 use crate::base::{Error, Result};
 use crate::dtype::DataType;
@@ -39,7 +39,7 @@ pub(in crate::comm) fn has_sum(dtype: DataType) -> bool {
     part_type(dtype).is_some()
 }
 
-/// What exact sums of a type add, and how many of them an element has.
+/// Returns the type of the numbers that an exact sum adds, and how many of them an element has.
 pub(in crate::comm) fn part_type(dtype: DataType) -> Option<(DataType, usize)> {
     match dtype {
         DataType::Float32 | DataType::Float64 => Some((dtype, 1)),

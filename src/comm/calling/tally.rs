@@ -1,4 +1,4 @@
-//! What a process has called, in a table that rank 0 writes when its process ends
+//! Counts the calls of a process, in a table that rank 0 writes when its process ends
 //! (`KOLO_REPORT=1`, `srun --kolo-report`).
 //!
 //! **Problem.** Whoever runs a job wants to know what it asked of kolo and how long it waited,

@@ -1,4 +1,4 @@
-//! What a call says of itself at `KOLO_DEBUG=trace`: arguments, algorithm, protocol and time, in
+//! Lines of calls at `KOLO_DEBUG=trace`: arguments, algorithm, protocol and time of each call, in
 //! one line.
 //!
 //! Where nobody asks it costs nothing: whether somebody does is part of a test that every call has

@@ -41,8 +41,8 @@ impl Blocks<'_> {
     }
 }
 
-/// What the caller asked for; see the C functions of the same names. Buffers that the collective
-/// does not use on this rank are not looked at.
+/// A call of blocks as its caller asked for it; see the C functions of the same names. Buffers that
+/// the collective does not use on this rank are not looked at.
 #[derive(Clone, Copy)]
 pub struct VectorCall<'a> {
     /// Which operation.
@@ -66,9 +66,9 @@ pub struct VectorCall<'a> {
 }
 
 impl Communicator {
-    /// As [`Communicator::enqueue`], for a call whose blocks have sizes of their own or go along a
-    /// graph. An in-place form: the own block of an all-gather, gather or scatter (and of
-    /// reduce-scatter) may be the same memory on both sides.
+    /// Enqueues a call whose blocks have sizes of their own or go along a graph. An in-place form:
+    /// the own block of an all-gather, gather or scatter (and of reduce-scatter) may be the same
+    /// memory on both sides.
     ///
     /// # Errors
     /// As [`Communicator::enqueue`], and sizes that are too large, blocks that overlap, numbers of
@@ -86,7 +86,8 @@ impl Communicator {
         run().map_err(|error| self.inner.tells(error).during(call.collective.name()))
     }
 
-    /// As [`Communicator::enqueue_vector`], in a scope.
+    /// Enqueues such a call on a stream, where a message joins the messages at the end of the
+    /// queue.
     ///
     /// # Safety
     /// As [`Communicator::enqueue_vector`].

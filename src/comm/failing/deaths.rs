@@ -1,5 +1,4 @@
-//! What becomes of the news that ranks have died: it stops the communicator, or the one that is
-//! being made.
+//! News that ranks have died: it stops the communicator, or the one that is being made.
 
 use crate::base::{Error, Rank};
 use crate::proxy::service::{EndStep, OnEnd};
@@ -39,11 +38,11 @@ struct Known {
     early: Option<(Vec<Rank>, Error)>,
     /// Those of communicators that were split from this one, with the ranks here of their ranks.
     children: Vec<(Weak<Deaths>, Arc<[Rank]>)>,
-    /// What was heard so far, for children that are made while the news goes round.
+    /// News heard so far, for children that are made while it goes round.
     heard: Vec<News>,
 }
 
-/// What has become of ranks: see [`Deaths::hear`].
+/// News of what has become of ranks: see [`Deaths::hear`].
 #[derive(Clone)]
 struct News {
     ranks: Vec<Rank>,
@@ -66,8 +65,9 @@ impl News {
 }
 
 impl Deaths {
-    /// What whoever notices that something has become of ranks calls, on any thread. `what`: as
-    /// they see it, such as "died".
+    /// Returns the function to call, on any thread, when somebody notices that something has become
+    /// Returns the function that is called, on any thread, when ranks are seen to have died or
+    /// left. `what` is the verb for it, such as "died".
     pub fn callback(self: &Arc<Self>, what: &'static str) -> OnDeath {
         let deaths = Arc::clone(self);
         Arc::new(move |ranks: &[Rank], description: &str| deaths.hear(ranks, what, description))
@@ -185,8 +185,8 @@ mod tests {
     use crate::comm::{CommConfig, Communicator};
     use std::sync::Arc;
 
-    /// What a rank that computes hears in its next call, when another one has `aborted` and its
-    /// process has ended meanwhile.
+    /// Returns the error of a busy rank's next call, when another one has `aborted` and its process
+    /// has ended meanwhile.
     fn heard(aborted: bool) -> String {
         let comms = Communicator::init_all(2, &CommConfig::default()).unwrap();
         let deaths = Arc::new(Deaths::default());

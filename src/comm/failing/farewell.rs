@@ -30,7 +30,7 @@ const NAP: Duration = Duration::from_micros(200);
 /// Looks without a nap.
 const QUICK_LOOKS: u32 = 100;
 
-/// What one look tells.
+/// Result of one look.
 enum LastLook {
     Told(Error),
     Stopped,

@@ -138,7 +138,7 @@ fn compare_with(inner: &Inner, call: u64, peer: usize) -> Result<()> {
     }
 }
 
-/// As [`compare_boards`], for the last calls up to this one: the first that differs counts.
+/// Compares the boards of the last calls up to this one: the first that differs counts.
 ///
 /// # Errors
 /// As [`compare_boards`].
@@ -307,7 +307,7 @@ pub(in crate::comm) fn news(node: &NodeMemory, peer: Option<Rank>, ask: impl Fn(
     News::None
 }
 
-/// What to say of a network that failed. `None` if that is the consequence of an abort.
+/// Returns the error to report for a network that failed. `None` if it failed because of an abort.
 pub(in crate::comm) fn of_network(inner: &Inner, mut error: Error) -> Option<Error> {
     let peer = error.peer.filter(|peer| peer.0 < inner.nranks);
     match news(&inner.node, peer, || inner.alarm(Alarm::Ask)) {

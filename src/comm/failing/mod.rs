@@ -1,4 +1,4 @@
-//! What went wrong, who is told, and how everything in flight lets go of its buffers.
+//! Failures: what went wrong, who is told, and how everything in flight lets go of its buffers.
 //!
 //! [`fault`] finds the words, [`circle`] those for sends that wait for each other. [`deaths`] hears
 //! of processes that ended, [`stop`] ends what is in flight, [`farewell`] looks once more before a

@@ -22,7 +22,7 @@ fn pair() -> Vec<Communicator> {
     Communicator::init_all(2, &config).unwrap()
 }
 
-/// What the ranks hear of a call in which `place` panics on rank 0.
+/// Returns the words of both ranks after a call in which `place` panics on rank 0.
 fn heard(place: &'static str, call: impl Fn(&Communicator) -> String + Sync) -> [String; 2] {
     let comms = pair();
     comms[0].inner.user().unwrap().faults.panic_in = Some(place);

@@ -1,5 +1,5 @@
-//! What is said of the ranks of a process when a signal ends it: one sentence for each
-//! communicator, and for each start under way.
+//! Tells of the ranks of a process when a signal ends it: one sentence for each communicator, and
+//! for each start under way.
 //!
 //! A thread of kolo's ([`last_words`]) reads the notes of each rank ([`super::whereabouts`]) and
 //! the boards, which are there to be read by others.

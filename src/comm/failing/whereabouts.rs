@@ -23,7 +23,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[derive(Default)]
 pub(in crate::comm) struct Whereabouts {
     pub(super) call: Mutex<Option<Under>>,
-    /// What threads wait for now, a call and a stream beside it: the one that began first in front.
+    /// Waits of threads at this moment, in the order in which they began: a call, and a stream
+    /// beside it.
     pub(super) waits: Mutex<Vec<Wait>>,
     /// Waits that have begun.
     begun: AtomicU64,

@@ -52,7 +52,7 @@ impl ShowCopy for Edge {
     }
 }
 
-/// What a rank says about its buffers.
+/// Facts about its buffers that a rank sends to the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(in crate::comm) struct Card {
@@ -71,7 +71,7 @@ pub(in crate::comm) struct Direct {
     nonce: Nonce,
     /// The service of each rank's process; equal for ranks of one process.
     services: Vec<Address>,
-    /// What this process's allocations are published as.
+    /// Names under which this process's allocations are published.
     published: HashMap<u64, Published>,
     mapped: HashMap<(usize, u64), Arc<Mapping>>,
     /// The last `freed` of each rank.
@@ -379,7 +379,7 @@ mod tests {
         assert!(writable(&[at(4096), card(1, NO_BUFFER)]).is_empty());
     }
 
-    /// What becomes of a card of rank 1, which says that its buffer lies there.
+    /// Returns where this rank finds the buffer of rank 1, whose card says that it lies at `place`.
     fn believed(place: Place, bytes: usize) -> Result<Base> {
         let start = memory::allocate(8192).expect("memory");
         let file = memory::find(start, 1).expect("inside").file;

@@ -180,7 +180,8 @@ impl Inner {
         self.pass_queue_but(exec, false)
     }
 
-    /// The same, but perhaps not what only threads of the program may move.
+    /// Passes the queue. With `not_by_program`, calls stay that only threads of the program may
+    /// move.
     fn pass_queue_but(&self, exec: &mut Exec, not_by_program: bool) -> Result<Step> {
         let mut moved = false;
         while let Some(mut op) = exec.queue.pop_front() {
@@ -288,8 +289,8 @@ impl Inner {
 }
 
 impl Inner {
-    /// What a pass over the connections has done for launches of the device, if some of these are
-    /// under way: no call waits for them.
+    /// Returns the result of a pass over the connections, if some carry launches of the device: no
+    /// call waits for these.
     fn carries_for_device(&self, carried: Option<Pass>) -> Option<Pass> {
         if self.device == CommDevice::Host || !self.links().is_some_and(Links::is_busy) {
             return None;

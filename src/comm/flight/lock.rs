@@ -41,7 +41,7 @@ impl<T> OwnerLock<T> {
         }
     }
 
-    /// The same where nobody is inside.
+    /// Takes the lock if nobody is inside.
     #[inline(always)]
     pub fn at_once(&self) -> Option<Guard<'_, T>> {
         self.owner

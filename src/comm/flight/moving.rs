@@ -1,4 +1,4 @@
-//! What a call in flight consists of is handed to the engine, and moves.
+//! Hands the parts of a call to the engine, and moves what is in flight.
 
 use super::direct::Card;
 use super::op::{Next, Op, Step, Then};
@@ -32,7 +32,7 @@ impl Op {
         self.following(exec, checked, Combine::copy(checked.call.dtype))
     }
 
-    /// The same; `combine` is how the reader folds what it gets, for a sender may scale it.
+    /// Adds a message that is folded by `combine`, for a sender may scale it.
     fn following(&mut self, exec: &mut Exec, checked: &Checked, combine: Combine) -> Result<()> {
         let choice = Choice::plain(self.collective, Algorithm::Bundle, 1);
         let order = LaunchOrder {

@@ -17,11 +17,11 @@ use std::sync::Arc;
 
 /// One call, or a bundle of point-to-point calls, in flight.
 pub(in crate::comm) struct Op {
-    /// What the engine has of it.
+    /// The op's launches, as the engine holds them.
     pub(super) flight: EngineFlight,
     /// Who waits for a lane and not for the whole op, by the number of the lane.
     pub(super) watchers: Vec<(usize, Option<Arc<Completion>>)>,
-    /// What follows when the launches have ended.
+    /// The stage that follows when the launches have ended.
     pub(super) then: Option<Next>,
     /// The cards of all ranks, and behind them the own one as it is sent.
     pub(super) cards: Vec<Card>,
@@ -38,13 +38,13 @@ pub(in crate::comm) struct Op {
     pub collective: Collective,
     /// Which collective of the communicator it is, counted from 1; none for messages.
     pub number: Option<u64>,
-    /// What is told when it ends, where calls are traced.
+    /// Note that is told when it ends, where calls are traced.
     pub note: Option<Box<Pending>>,
     /// Who has called it, where errors are to name their place: it may fail in another call.
     pub called_by: Option<Box<CallStack>>,
 }
 
-/// What follows the launches of an op.
+/// The stage that follows the launches of an op.
 pub(super) enum Next {
     /// The call that begins when all cards are there.
     Direct(Box<Then>),
@@ -56,13 +56,13 @@ pub(super) enum Next {
 pub(super) struct Then {
     pub checked: Checked,
     pub combine: Combine,
-    /// What runs if the call cannot be direct.
+    /// Choice that runs if the call cannot be direct.
     pub otherwise: Choice,
     /// The cards are on their way.
     pub asked: bool,
 }
 
-/// What a pass over an op did.
+/// Result of a pass over an op.
 pub(in crate::comm) enum Step {
     Moved,
     /// The missing local rank.

@@ -31,7 +31,7 @@ const CLOCK_EVERY: u32 = 64;
 const FIRST_NAP: Duration = Duration::from_micros(500);
 /// The longest nap: the bound within which an abort is noticed even if nobody rings.
 const LONGEST_NAP: Duration = Duration::from_millis(20);
-/// The same while the network is slept on: the ranks of this node are not heard meanwhile.
+/// The longest nap on the network: the ranks of this node are not heard meanwhile.
 const LONGEST_NETWORK_NAP: Duration = Duration::from_millis(2);
 /// Most yields before the network is slept on: about as long as a message takes on its way.
 const NETWORK_YIELDS: u32 = 64;

@@ -22,12 +22,12 @@ use std::sync::Arc;
 const TYPES: i32 = 12;
 const OPERATIONS: i32 = 4;
 
-/// What the network folds: a bit for each type and operation.
+/// Types and operations that a network folds: a bit for each pair of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Supported(u64);
 
 impl Supported {
-    /// What a network says that it folds.
+    /// Asks a network for each pair.
     fn by(net: &FoldNet) -> Supported {
         let mut bits = 0;
         for dtype in 0..TYPES {
@@ -56,7 +56,7 @@ impl Supported {
     }
 }
 
-/// What a rank tells the others.
+/// Facts about its folding network that a rank tells the others.
 #[derive(PartialEq, Serialize, Deserialize)]
 struct Told {
     supported: Supported,
@@ -68,7 +68,7 @@ impl Record for Told {
     const NAME: &'static str = "what a rank folds";
 }
 
-/// What a rank tells about its folding network, for `tests/fuzz`.
+/// Decodes `bytes` as such facts, for `tests/fuzz`.
 pub fn fuzz(bytes: &[u8]) -> (&'static str, bool) {
     record::fuzz::<Told>(bytes)
 }

@@ -74,7 +74,8 @@ impl Party<'_> {
         Ok(topo::proxy_ranks(me, &local, &near, rule))
     }
 
-    /// What this rank does for the `senders`, ranks of its node that send through it.
+    /// Makes the sending half of the connections of `senders`, ranks of this node that send through
+    /// this rank. `None` if there are no such ranks.
     pub(super) fn proxied(
         &self,
         senders: BTreeSet<Rank>,
@@ -118,7 +119,8 @@ impl Community {
         }
     }
 
-    /// What to say to the others when this rank has left. `None` if all know more already.
+    /// Returns the error to tell the others when this rank has left. `None` if all know more
+    /// already.
     fn after_leaving(&self, mut error: Error) -> Option<Error> {
         let place = |peer: Rank| self.places.get(peer.index());
         let peer = error.peer.filter(|&peer| place(peer).is_some());

@@ -73,7 +73,8 @@ fn known(said: &Said) -> BTreeSet<u8> {
 }
 
 impl Party<'_> {
-    /// What the search found, unless devices are taken by the numbers of channels.
+    /// Returns the channels that the search found, unless devices are taken by the numbers of
+    /// channels.
     pub(super) fn searched(&self) -> Option<&Arc<Channels>> {
         let by_rule = self.settings.pxn() != config::Pxn::Never;
         self.channels.as_ref().filter(|_| !by_rule)

@@ -1,4 +1,4 @@
-//! What a rank tells all others about its network.
+//! Words in which a rank tells all others about its network.
 
 use crate::base::Rank;
 use crate::base::record::{self, Record};
@@ -6,7 +6,7 @@ use crate::transport::net::Handle;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// What a rank tells the others.
+/// Facts about its network that a rank tells the others.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Said {
     /// The name of its network.
@@ -29,7 +29,7 @@ impl Record for Option<Said> {
     const NAME: &'static str = "what a rank tells about its network";
 }
 
-/// What a rank tells about its network, for `tests/fuzz`.
+/// Decodes `bytes` as such facts, for `tests/fuzz`.
 pub fn fuzz(bytes: &[u8]) -> (&'static str, bool) {
     record::fuzz::<Option<Said>>(bytes)
 }
