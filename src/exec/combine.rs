@@ -11,11 +11,11 @@ use std::sync::Arc;
 pub struct Combine {
     /// Type of the elements.
     pub dtype: DataType,
-    /// What makes one element of several.
+    /// Operation that makes one element of several.
     pub operator: Operator,
 }
 
-/// What makes one element of several.
+/// An operation that makes one element of several.
 #[derive(Clone, Debug)]
 pub enum Operator {
     /// Nothing: data are only moved.

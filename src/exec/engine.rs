@@ -24,7 +24,7 @@ pub enum CommDevice {
     Cuda(u32),
 }
 
-/// What carries out the plans of one rank of a communicator.
+/// The engine that carries out the plans of one rank of a communicator.
 pub enum DeviceEngine {
     /// On host memory.
     Host(HostEngine),
@@ -57,7 +57,7 @@ impl EngineFlight {
 }
 
 impl DeviceEngine {
-    /// What it drives.
+    /// The device that it drives.
     pub fn device(&self) -> CommDevice {
         match self {
             DeviceEngine::Host(_) => CommDevice::Host,

@@ -42,7 +42,7 @@ pub use streams::{DeviceStream, StreamEngine};
 
 use crate::base::Result;
 
-/// What an executor does when it can't move: implemented by the communicator.
+/// A hook for an executor that cannot move. The communicator implements it.
 pub trait Waiting {
     /// Passes a moment. `peer` is the local rank whose token or credit is missing.
     ///

@@ -1,4 +1,4 @@
-//! What an engine is handed: one launch of a plan, or one call that needs none.
+//! Orders that an engine gets: one launch of a plan, or one call that needs none.
 
 use super::combine::Combine;
 use super::reach::PeerBuffers;
@@ -8,7 +8,7 @@ use crate::plan::{Collective, Direction, Geometry, Placing, Plan, Protocol, Shap
 
 /// One launch of a plan, bound to buffers and sizes. What stands here is the same for every engine.
 pub struct LaunchOrder {
-    /// What the plan is made for.
+    /// Shape for which the plan is made.
     pub shape: Shape,
     /// On which channels its connections to other nodes are.
     pub placing: Placing,
@@ -51,7 +51,7 @@ pub struct SmallOrder {
     pub count: usize,
     /// Their type.
     pub dtype: DataType,
-    /// What combines them.
+    /// Operation that combines them.
     pub op: Option<ReduceOp>,
     /// Travels with every token.
     pub signature: u64,

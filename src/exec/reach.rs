@@ -130,7 +130,7 @@ impl Base {
         self.start.wrapping_add(offset).cast_mut()
     }
 
-    /// What fetches it, if it cannot be addressed.
+    /// Returns who fetches it, if it cannot be addressed.
     #[inline(always)]
     pub fn owner(&self) -> Option<&Arc<dyn Fetch>> {
         match &self.reach {

@@ -15,7 +15,7 @@ pub use crate::cuda::StreamId as DeviceStream;
 use crate::plan::Direction;
 use std::fmt;
 
-/// What carries out plans on the device of one rank.
+/// The engine that carries out plans on the device of one rank.
 pub enum StreamEngine {
     /// On a CUDA device.
     Cuda(CudaEngine),
@@ -35,7 +35,7 @@ pub struct StreamMessage {
 }
 
 impl StreamEngine {
-    /// What it drives.
+    /// The device that it drives.
     pub fn device(&self) -> CommDevice {
         let StreamEngine::Cuda(engine) = self;
         CommDevice::Cuda(engine.device())
@@ -149,7 +149,7 @@ impl StreamEngine {
         unsafe { engine.copy(from as u64, to as u64, bytes, stream) }
     }
 
-    /// What is put on stream `later` from now on waits for what is on `earlier` now.
+    /// Lets all that is put on stream `later` from now on wait for all that is on `earlier` now.
     ///
     /// # Errors
     /// The device refuses.

@@ -21,7 +21,7 @@ pub const MOST_BLOCKS: u32 = 64;
 /// A communicator leaves the others this many times what it takes.
 const PARTS: u32 = 4;
 
-/// What a rank asks for.
+/// A rank's demand for blocks of its device.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockDemand {
     /// The device, by the number that this process gives it.

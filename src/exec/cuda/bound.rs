@@ -8,7 +8,7 @@ use crate::plan::window::Binding;
 use crate::plan::{Geometry, Link, Plan, Program, Protocol, Window};
 use crate::wire::gpu::{DeviceWire, StagedSlots};
 
-/// What all launches of a plan have in common.
+/// A plan, bound to all that its launches have in common.
 pub(super) struct DeviceBound {
     /// Tells it from all others of its engine.
     pub number: u64,
@@ -100,13 +100,13 @@ impl DeviceBound {
         stride.unwrap_or(0) * self.plan.scratch as usize * element_bytes
     }
 
-    /// What a kernel reads.
+    /// Writes the image that a kernel reads.
     pub fn image(&self, windows: &[Window]) -> Image {
         Image::new(&self.program, windows)
     }
 }
 
-/// What both ends of a connection of a plan say alike.
+/// Returns the connection of `link`: both of its ends name it alike.
 pub(super) fn wire_of(link: Link, protocol: Protocol, slot_bytes: usize) -> DeviceWire {
     let (writer, reader, channel) = match link {
         Link::Pair {

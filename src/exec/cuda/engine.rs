@@ -260,7 +260,7 @@ impl CudaEngine {
         self.starter.underway.after(stream, end)
     }
 
-    /// What is put on stream `later` from now on waits for what is on `earlier` now.
+    /// Lets all that is put on stream `later` from now on wait for all that is on `earlier` now.
     ///
     /// # Errors
     /// The driver refuses.

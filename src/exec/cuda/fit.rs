@@ -7,7 +7,7 @@ use crate::wire::gpu::SLOTS;
 
 /// Payload that lines of LL128 move at once: 4 lines of a warp, 120 bytes each.
 const GROUP_PAYLOAD: usize = 480;
-/// The same with their flags.
+/// Memory of these lines with their flags.
 const GROUP_BYTES: usize = 512;
 
 /// Slots of a protocol are multiples of this.

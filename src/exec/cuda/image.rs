@@ -28,7 +28,7 @@ impl Image {
         Image { bytes, windows: at }
     }
 
-    /// What is copied to where the device reads it.
+    /// Returns the bytes to copy to where the device reads them.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }

@@ -15,7 +15,7 @@ pub const MAX_THREADS: u32 = 640;
 /// Sources and destinations of one step, together.
 pub const MAX_OPERANDS: usize = 64;
 
-/// What a kernel gets. Addresses are the device's.
+/// Parameters of a kernel. Addresses are the device's.
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]
 pub struct DeviceLaunch {
@@ -90,7 +90,7 @@ impl DeviceLaunch {
         self.bytes as usize <= INLINE_BYTES
     }
 
-    /// What is handed to the driver.
+    /// Returns the bytes that are handed to the driver.
     pub fn as_bytes(&self) -> &[u8] {
         // SAFETY: the fields fill the structure (92 bytes of numbers, 36 reserved, the image), so
         // no byte is unwritten.

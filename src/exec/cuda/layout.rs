@@ -76,7 +76,7 @@ fn places() -> Vec<usize> {
     places
 }
 
-/// What the numbers in them mean.
+/// Numbers in these structures: operations, flags, spaces and limits.
 fn meanings() -> [usize; 17] {
     [
         StepOp::Copy as usize,

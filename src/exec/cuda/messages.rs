@@ -42,7 +42,7 @@ pub(super) struct Wave {
     pub messages: Vec<DeviceMessage>,
 }
 
-/// What a wave's plan follows from: the peer, the way and the channels of each message.
+/// Key of a wave's plan: the peer, the way and the channels of each message.
 pub(super) type WaveKey = Vec<(u32, Direction, u16)>;
 
 /// A connection of messages: the other rank, which way it goes, and its channel.
@@ -78,7 +78,7 @@ pub(super) fn waves(me: u32, messages: &[DeviceMessage]) -> (Vec<Wave>, Own) {
 }
 
 impl Wave {
-    /// What its plan follows from, where a message may take so many channels.
+    /// Returns the key of its plan, where a message may take `most_channels`.
     pub fn key(&self, most_channels: u16) -> WaveKey {
         let channels = |bytes: usize| {
             let wanted = bytes.div_ceil(CHANNEL_BYTES).max(1);

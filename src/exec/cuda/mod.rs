@@ -1,4 +1,5 @@
-//! What kernels of a GPU get: a launch with the program of a rank, its windows and its connections.
+//! Parameters of a GPU's kernels: a launch with the program of a rank, its windows and its
+//! connections.
 //!
 //! **Problem.** A kernel knows no pointer of the host, no list and no type of Rust. It gets one
 //! structure of at most 4 KB, and the device memory that it names.

@@ -18,7 +18,7 @@ const LEAST_PIECE: usize = 256;
 /// Pieces that stay begin at multiples of this.
 const KEPT_PIECE: usize = 64;
 
-/// What is written on the device.
+/// Memory of the device that holds programs, images and what else kernels read.
 pub(super) struct Shelf {
     context: Arc<Context>,
     /// By it alone pieces are written: nothing waits for the device.
@@ -111,7 +111,7 @@ impl Shelf {
         self.keep_with(&vec![0; bytes])
     }
 
-    /// The same with this content, which kernels may change.
+    /// Keeps this content on the device, where kernels may change it.
     ///
     /// # Errors
     /// As [`Shelf::put`].
@@ -121,7 +121,7 @@ impl Shelf {
         Ok(address)
     }
 
-    /// What the device has at an address.
+    /// Copies from an address of the device.
     ///
     /// # Errors
     /// The driver cannot copy.

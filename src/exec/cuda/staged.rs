@@ -18,7 +18,7 @@ pub(super) struct StagedUse {
 }
 
 impl StagedUse {
-    /// What passes in a launch in which its lane has this window: slices of one slot.
+    /// Returns the slots of a launch in which its lane has this window: each slice takes one.
     pub fn slots(&self, window: &Window) -> StagedSlots {
         StagedSlots {
             peer: self.peer,

@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// Images that do not fit a launch and are kept.
 const IMAGES: NonZeroUsize = NonZeroUsize::new(128).expect("not 0");
 
-/// What an engine is made of.
+/// Parts of which an engine is made.
 pub struct CudaSetup {
     /// This rank and how many there are.
     pub rank: u32,
@@ -58,7 +58,7 @@ pub(super) struct Starter {
     steps: u64,
 }
 
-/// What one launch runs, beside its plan.
+/// Work of one launch, beside its plan.
 pub(super) struct DeviceWork<'a> {
     pub bound: &'a Arc<DeviceBound>,
     pub windows: &'a [Window],
@@ -89,7 +89,7 @@ impl Starter {
         })
     }
 
-    /// What stays of this engine while launches are under way, and must not be freed before; and
+    /// Returns the memory of this engine that must not be freed while launches are under way; and
     /// their blocks, which nobody else gets meanwhile.
     pub fn memory(&self) -> Vec<Arc<dyn Any + Send + Sync>> {
         let mut held: Vec<Arc<dyn Any + Send + Sync>> = vec![Arc::clone(&self.setup.abort.1)];

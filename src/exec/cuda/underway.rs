@@ -84,7 +84,7 @@ impl Underway {
         Ok(())
     }
 
-    /// What comes on stream `later` waits for what is on `earlier` now.
+    /// Lets all that comes on stream `later` wait for all that is on `earlier` now.
     ///
     /// # Errors
     /// As [`Underway::before`].

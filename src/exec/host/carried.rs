@@ -1,4 +1,4 @@
-//! What executors say about tokens that go to other nodes.
+//! Words of executors to the carrier of tokens that go to other nodes.
 //!
 //! They move tokens of all connections alike, through memory. Where the other end of a pair is on
 //! another node somebody carries them, and wants to know beforehand how many there will be.

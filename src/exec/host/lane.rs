@@ -41,7 +41,7 @@ impl LaneRun {
         }
     }
 
-    /// The same as [`LaneRun::new`], keeping the memory of a finished run.
+    /// Begins anew as [`LaneRun::new`] does, in the memory of a finished run.
     pub fn restart(&mut self, lane: usize, window: Window) {
         self.lane = lane;
         self.window = window;

@@ -39,8 +39,8 @@ pub struct Bound {
     pub lane_handed: Vec<Vec<PortId>>,
     /// Which connections lead to other nodes; empty where none does.
     pub is_remote: Vec<bool>,
-    /// What the steps of each lane may send straight from the caller's memory, out of place and in
-    /// place; empty if nothing.
+    /// Outlets of each lane, out of place and in place: what its steps may send straight from the
+    /// caller's memory. Empty if nothing.
     pub outlets: [Outlets; 2],
     /// How its pair connections hand tokens over.
     pub protocol: Protocol,
@@ -195,9 +195,10 @@ fn carried(plan: &Plan, ports: &Ports, (ends, lane): (&[PortId], &[PortId])) -> 
         .collect()
 }
 
-/// What a plan with so many pieces in its largest token runs with where `wanted` is asked for:
-/// flagged lines hold less than slots, and where not even one element of each piece fits, slots are
-/// used. That depends only on plan and type: all ranks come to the same.
+/// Returns the protocol that a plan runs with where `wanted` is asked for. `pieces` is the number
+/// of pieces in its largest token. Flagged lines hold less than slots, and where not even one
+/// element of each piece fits, slots are used. That depends only on plan and type: all ranks come
+/// to the same.
 pub fn protocol(
     pieces: u32,
     wanted: Protocol,
@@ -211,7 +212,7 @@ pub fn protocol(
 
 /// One call on its way.
 pub struct Launch {
-    /// What is done, over which ends.
+    /// Plan and connections that it runs over.
     pub plan: Arc<Bound>,
     /// The caller's send buffer.
     pub send: *const u8,

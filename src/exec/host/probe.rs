@@ -1,4 +1,4 @@
-//! What handing data over costs on this machine, by either kind of store.
+//! Measures how long it takes to hand data over on this machine, by either kind of store.
 //!
 //! **Problem.** A slot that its writer leaves in a cache is cheap to read where reader and writer
 //! share that cache, and dear where they do not: then it is better written past the cache. Which
@@ -25,7 +25,7 @@ pub const LIMIT: Duration = Duration::from_millis(5);
 const SLOTS: usize = 8;
 /// Bytes of a slot.
 const SLOT_BYTES: usize = 128 << 10;
-/// What is handed over: bytes of a token, tokens of a pass.
+/// Sizes that are handed over: bytes of a token, tokens of a pass.
 const SIZES: [(usize, usize); 2] = [(32 << 10, SLOTS), (SLOT_BYTES, SLOTS / 2)];
 /// How often both kinds have their turn.
 const TURNS: usize = 3;
@@ -73,7 +73,7 @@ fn schedule() -> impl Iterator<Item = Token> {
 #[derive(Default)]
 struct Count(AtomicU64);
 
-/// What the two threads share.
+/// Memory that the two threads share.
 struct ProbeSlots {
     /// Atomic, because both threads have it; they take turns with its bytes.
     slots: Vec<AtomicU64>,
@@ -201,7 +201,7 @@ pub fn measure(place: &Place, limit: Duration) -> Option<HandOver> {
     summary(times??)
 }
 
-/// What counts of all times.
+/// Adds up the times that count: of each size, one of the lowest.
 fn summary(times: [[Vec<u64>; 2]; 2]) -> Option<HandOver> {
     let mut sums = [0; 2];
     for (mut of_size, (bytes, _)) in times.into_iter().zip(SIZES) {

@@ -21,7 +21,7 @@ struct Scheduled<T> {
     done: bool,
 }
 
-/// What one pass did.
+/// Result of one pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passed {
     /// Something moved.

@@ -1,4 +1,4 @@
-//! What a lane sends to other nodes, and receives from them, without a slot.
+//! Data that a lane sends to other nodes, or receives from them, without a slot.
 
 use super::lane::{At, LaneRun};
 use super::launch::Launch;

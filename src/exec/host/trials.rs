@@ -21,11 +21,11 @@ use std::time::Duration;
 const TURN: u32 = 2;
 /// Turns of a trial, both kinds together.
 const TURNS: u32 = 6;
-/// The same for large calls.
+/// Turns of a trial of large calls.
 const LARGE_TURNS: u32 = 2;
 /// Calls after which both kinds are tried again.
 const HOLDS: u32 = 4096;
-/// The same for large calls.
+/// Calls after which both kinds are tried again, if the calls are large.
 const LARGE_HOLDS: u32 = 256;
 /// Calls with so many bytes are large.
 const LARGE: usize = 4 << 20;
@@ -38,7 +38,7 @@ pub(super) const LEAST_OVER_SLOTS: usize = 2 << 20;
 /// Calls that have a trial of their own: direct or not, the collective, the power of two.
 type TrialClass = (bool, Collective, u32);
 
-/// What a launch was given, and tells when it has ended.
+/// The kind of store that a launch was given. The launch hands it back when it has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreTrial {
     class: TrialClass,
@@ -47,7 +47,7 @@ pub struct StoreTrial {
     counts: bool,
 }
 
-/// What is known of one collective and class of sizes.
+/// Results for one collective and class of sizes.
 #[derive(Clone, Copy, Debug)]
 struct SizeClass {
     calls: u32,

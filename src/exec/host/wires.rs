@@ -1,4 +1,4 @@
-//! What the executors of one rank have of the world: its ports, scratch memory, and the network.
+//! Connections of one rank to the others: its ports, scratch memory, and the network.
 
 use super::carried::Carried;
 use super::scratch::Pool;

@@ -1,4 +1,4 @@
-//! What a step costs its core, and how tokens and credits travel.
+//! Costs of a step for its core, and the way of tokens and credits.
 
 use super::engine::{Flight, Simulation};
 use super::queue::{Event, Time, picoseconds};

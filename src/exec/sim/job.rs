@@ -1,4 +1,4 @@
-//! What is simulated, and what a simulation found.
+//! The job of a simulation, and its report.
 
 use super::links::{LevelLoad, LinkLoad};
 use crate::plan::window::Binding;
@@ -13,7 +13,7 @@ pub const MOST_ACTIONS: u64 = 200_000_000;
 pub struct Job {
     /// Where the ranks are; it also says how many there are.
     pub machine: Cluster,
-    /// What everything costs.
+    /// Costs of all that ranks do.
     pub costs: Costs,
     /// Elements of the call, as its caller counts them.
     pub count: usize,
@@ -46,7 +46,7 @@ impl Job {
     }
 }
 
-/// What a simulation found.
+/// Results of a simulation.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// From the call to the end of the last rank, in nanoseconds.
@@ -95,7 +95,7 @@ pub struct PathStep {
     pub round: u64,
     /// Which slice of the chunk.
     pub slice: u32,
-    /// What it waited for last.
+    /// Reason of its last wait.
     pub cause: Cause,
     /// End of its work, in nanoseconds since the call.
     pub end_ns: f64,

@@ -3,7 +3,7 @@
 use super::queue::{Time, picoseconds};
 use crate::price::{Cluster, Costs, Level, LinkPlace, Links};
 
-/// What passed between ranks of one level.
+/// Traffic between ranks of one level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LevelLoad {
     /// Tokens, counted per reader.
@@ -12,10 +12,10 @@ pub struct LevelLoad {
     pub bytes: u64,
 }
 
-/// What one link carried.
+/// Traffic of one link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkLoad {
-    /// What it is.
+    /// Its kind.
     pub kind: LinkPlace,
     /// Which of its kind.
     pub index: u32,

@@ -12,7 +12,7 @@ use super::ranks::{AllRanks, tokens};
 pub(super) const NO_ACTION: u32 = u32::MAX;
 const CAUSE_SHIFT: u32 = 30;
 
-/// What is remembered of an action: 16 bytes.
+/// An action as it is remembered, in 16 bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Action {
     end: Time,

@@ -1,4 +1,4 @@
-//! What happens when: a queue of events, earliest first, equal times in the order of insertion.
+//! Queue of events: earliest first, equal times in the order of insertion.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
