@@ -47,7 +47,7 @@ pub struct AbortRecord {
 
 const _: () = assert!(MODEL || size_of::<AbortRecord>() <= super::layout::ARMED_OFFSET);
 
-/// What an abort record says.
+/// Contents of an abort record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Abort {
     /// Result code.
@@ -56,7 +56,7 @@ pub struct Abort {
     pub rank: u32,
     /// The rank it concerns.
     pub peer: Option<u32>,
-    /// What happened, for a person.
+    /// Sentence for a person that says what happened.
     pub text: String,
 }
 
@@ -126,7 +126,7 @@ impl AbortRecord {
         false
     }
 
-    /// What it says, once it is set.
+    /// Returns the contents, once the record is set.
     pub fn get(&self) -> Option<Abort> {
         let state = self.state.load(Ordering::Acquire);
         let kind = state & ((1 << KIND_BITS) - 1);

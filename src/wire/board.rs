@@ -167,8 +167,8 @@ impl Board {
         None
     }
 
-    /// What the board says, to be told to other nodes: all words of one moment. A board that
-    /// cannot be read says only whether its rank has left.
+    /// Copies the board, to be told to other nodes: all words are of one moment. The copy of a
+    /// board that cannot be read says only whether its rank has left.
     pub fn copy(&self) -> [u64; BOARD_WORDS] {
         let look = |calls| {
             let mut words = [0; BOARD_WORDS];

@@ -43,7 +43,7 @@ pub enum Fencing {
 }
 
 impl Fencing {
-    /// What a publisher does between what it has published and its look at bells.
+    /// Orders what a publisher has published before its look at bells.
     #[inline(always)]
     pub fn published(self) {
         match self {
@@ -151,7 +151,7 @@ impl OwnBell<'_> {
     }
 }
 
-/// What [`OwnBell::arm`] saw; sleeping ends when it is out of date.
+/// Rings of a bell so far, as [`OwnBell::arm`] counted them. Sleeping ends when there are more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(u32);
 

@@ -95,7 +95,7 @@ impl FanMemory {
     }
 }
 
-/// What a rank knows of one fan; on lines of its own, for ranks that are threads.
+/// View that a rank has of one fan; on lines of its own, for ranks that are threads.
 #[repr(align(128))]
 struct Member {
     memory: FanMemory,
@@ -113,7 +113,7 @@ pub struct Fans {
     epoch: u64,
     /// The call that last published each of this rank's lines, plus 1; 0 for never.
     published_in: [u64; TOKENS],
-    /// What this rank last asked for: the epoch of all readers.
+    /// Epoch that all readers must have reached, as this rank last asked.
     wanted: u64,
     slot_bytes: usize,
 }
@@ -236,7 +236,7 @@ impl Fans {
         arrival.ack == self.epoch
     }
 
-    /// What is there of `writer`, and whether it is of an earlier call.
+    /// Returns the token that `writer` has published, and whether it is of an earlier call.
     #[inline(always)]
     pub fn arrival_now(&self, writer: usize) -> (Arrival, bool) {
         let arrival = self.arrival(writer);

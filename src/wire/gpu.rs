@@ -26,14 +26,14 @@ use std::sync::Arc;
 pub const SLOTS: u32 = 8;
 /// Counts lie so far apart: a line of a device's second-level cache.
 pub const COUNT_BYTES: usize = 128;
-/// What the writer owns: the head.
+/// Memory that the writer owns: the head.
 pub const WRITER_BYTES: usize = COUNT_BYTES;
 /// Where a reader's sizes begin.
 pub const SIZES_AT: usize = COUNT_BYTES;
 /// Where a reader's slots begin.
 pub const AREA_AT: usize = 2 * COUNT_BYTES;
 
-/// What the reader owns, with slots of `slot_bytes`.
+/// Memory that the reader owns, with slots of `slot_bytes`.
 pub const fn reader_bytes(slot_bytes: usize) -> usize {
     AREA_AT + SLOTS as usize * slot_bytes
 }
@@ -166,7 +166,7 @@ pub trait DeviceWiring: Send {
 }
 
 impl DeviceEnd {
-    /// What is copied to the device.
+    /// Returns the bytes to copy to the device.
     pub fn as_bytes(&self) -> &[u8] {
         // SAFETY: the fields fill the structure: six numbers of 8 bytes and four of 4.
         unsafe { std::slice::from_raw_parts((&raw const *self).cast(), size_of::<DeviceEnd>()) }

@@ -108,7 +108,7 @@ pub struct Line {
 
 const _: () = assert!(MODEL || size_of::<Line>() == 64, "a line is one cache line");
 
-/// What came with a token.
+/// Words that came with a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// The writer's signature of its call.
@@ -182,7 +182,8 @@ impl Line {
         }
     }
 
-    /// What came with the token; meaningful after [`Line::arrived`] and until its release.
+    /// Returns the words that came with the token. They mean something after [`Line::arrived`] and
+    /// until its release.
     #[inline(always)]
     pub fn arrival(&self) -> Arrival {
         Arrival {
@@ -227,7 +228,8 @@ impl Credit {
         self.0.store(count, Ordering::Release);
     }
 
-    /// What has been given back: acquire, pairs with [`Credit::give`].
+    /// Returns the count of slots given back. The load is an acquire and pairs with
+    /// [`Credit::give`].
     #[inline(always)]
     pub fn given(&self) -> u64 {
         self.0.load(Ordering::Acquire)

@@ -350,7 +350,8 @@ impl<E: Encoding> LinesReceiver<E> {
         taken.is_whole || taken.has_signature && taken.signature != signature
     }
 
-    /// What came with that slice; meaningful after [`LinesReceiver::ready`].
+    /// Returns the words that came with that slice. They mean something after
+    /// [`LinesReceiver::ready`].
     #[inline]
     pub fn arrival(&self, ahead: u32) -> Arrival {
         let slot = (self.position + u64::from(ahead)) as usize % LINES;

@@ -70,8 +70,8 @@ pub trait Carrier: Send {
     fn is_proxied(&self, channel: usize) -> bool;
     /// Whether payload may lie elsewhere than in slots.
     fn takes_parts(&self) -> bool;
-    /// What the launch of this number has the network fold: the numbers of type and operation, and
-    /// the bytes of an element.
+    /// Tells what the launch of this number has the network fold: the numbers of type and
+    /// operation, and the bytes of an element.
     fn announce(&self, _launch: u64, _dtype: i32, _operation: i32, _element_bytes: usize) {}
     /// The payload of the token at slot count `position` from `peer`, if it has so many bytes, had
     /// best be put at `data`. That place is the carrier's until the token has been published, or

@@ -239,7 +239,7 @@ impl PairReceiver {
         self.line(ahead).whole(self.position + u64::from(ahead))
     }
 
-    /// The same for the next slice if it is one that does not grow.
+    /// Whether the next slice is there, if it is one that does not grow.
     #[inline]
     pub fn ready_small(&self) -> bool {
         self.line(0).arrived(self.position)

@@ -99,8 +99,8 @@ impl Port {
         }
     }
 
-    /// What came with the token that is there, or with that `ahead` slots behind it, and whether it
-    /// is of an earlier call; `None` where this rank writes.
+    /// Returns the words that came with the token that is there, or with that `ahead` slots behind
+    /// it, and whether it is of an earlier call; `None` where this rank writes.
     #[inline]
     pub fn arrival(&self, fans: &Fans, ahead: u32) -> Option<(Arrival, bool)> {
         let arrival = match self {

@@ -165,7 +165,7 @@ impl StageWriter {
         self.memory.slot(self.position + ahead)
     }
 
-    /// What is in the next slots may be read.
+    /// Hands the next slots to the device, which may then read them.
     pub fn publish(&mut self, slots: u32) {
         self.position += u64::from(slots);
         let tail = self.memory.count(0);
