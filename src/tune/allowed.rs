@@ -10,7 +10,7 @@ pub(super) const COLLECTIVES: usize = Collective::NUMBERS;
 /// Algorithms are bits of a word.
 const _: () = assert!(Algorithm::ALL.len() <= u64::BITS as usize);
 
-/// What may be chosen, by collective. Allows everything by default.
+/// Algorithms and protocols that may be chosen, by collective. Allows everything by default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allowed {
     /// Bit a: the algorithm with number a.

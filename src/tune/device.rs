@@ -1,4 +1,4 @@
-//! What a communicator of devices chooses: the table of the host, with other limits.
+//! Choices of a communicator of devices: the table of the host, with other limits.
 //!
 //! **Problem.** On a device every call is a launch that interprets a plan; there are no shorter
 //! ways, each connection is a pair with any protocol, and a channel is a block of threads that

@@ -20,7 +20,7 @@ const FORMAT: i64 = 1;
 /// Times of one algorithm on one arrangement of ranks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// What is computed.
+    /// The collective.
     pub collective: Collective,
     /// How.
     pub algorithm: Algorithm,
@@ -68,9 +68,9 @@ impl Series {
 /// How much dearer than built in this site is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Factors {
-    /// What a hand-over costs whatever its size.
+    /// Factor of the time that a hand-over takes whatever its size.
     pub latency: f64,
-    /// What a byte costs.
+    /// Factor of the time of a byte.
     pub bytes: f64,
 }
 

@@ -51,7 +51,7 @@ pub use table::{Candidate, Inputs, Table};
 
 use crate::plan::{Algorithm, Collective};
 
-/// What to run.
+/// A way to run a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The algorithm.

@@ -5,13 +5,13 @@ use super::geometry::geometry;
 use crate::plan::{Algorithm, Collective};
 use crate::price::{Cluster, Costs, Site, forms};
 
-/// What times depend on beside the call: where ranks are, what hand-overs cost, how large slots
-/// are.
+/// Conditions that times depend on beside the call: where ranks are, the costs of hand-overs, the
+/// size of slots.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setting {
     /// Where the ranks are.
     pub machine: Cluster,
-    /// What everything costs.
+    /// Costs of all that ranks do.
     pub costs: Costs,
     /// Memory of a Simple connection, in bytes.
     pub buffer_bytes: usize,

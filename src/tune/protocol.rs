@@ -2,7 +2,7 @@
 
 use crate::plan::{self, Algorithm, Collective};
 
-/// What a setting and the tuner choose from: how a token is handed over.
+/// The way in which a token is handed over, as a setting names it and the tuner chooses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ProtocolChoice {
@@ -12,7 +12,7 @@ pub enum ProtocolChoice {
     Eager,
     /// Lines whose flag travels with every 4 bytes of payload.
     Ll,
-    /// The same with 120 bytes of payload in lines of 128.
+    /// Lines of 128 bytes, 120 of them payload, with one flag each.
     Ll128,
 }
 
@@ -90,7 +90,7 @@ impl ProtocolChoice {
         matches!(self, ProtocolChoice::Ll | ProtocolChoice::Ll128)
     }
 
-    /// What the pair connections of a plan do.
+    /// Returns the protocol of a plan's pair connections.
     pub fn of_pairs(self) -> plan::Protocol {
         match self {
             ProtocolChoice::Simple | ProtocolChoice::Eager => plan::Protocol::Simple,
@@ -118,7 +118,8 @@ mod tests {
         }
     }
 
-    /// What is said to be possible is so for the plans: they have pairs, and every token fits.
+    /// All protocols that are said to be possible are so for the plans: they have pairs, and every
+    /// token fits.
     #[test]
     fn plans_with_flagged_lines_have_pairs_and_their_tokens_fit() {
         for entry in REGISTRY {

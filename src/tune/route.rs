@@ -33,7 +33,7 @@ pub enum Combining {
     Exact,
 }
 
-/// What decides the route of a call: all ranks say the same.
+/// Facts that decide the route of a call. They are the same on all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
     /// Which operation.
@@ -115,8 +115,8 @@ impl Route {
         Route::larger(asked, table)
     }
 
-    /// The same for a call that has data and is neither exact nor one-shot, by the grid of choices
-    /// alone.
+    /// Returns the route of a call that has data and is neither exact nor one-shot, by the grid of
+    /// choices alone.
     #[doc(hidden)]
     #[inline(never)]
     pub fn larger(asked: &Asked, table: &Table) -> Route {
@@ -238,12 +238,13 @@ impl Route {
         }
     }
 
-    /// What runs, in words: the algorithm, its protocol and its channels where there is one.
+    /// Describes the way of the call: the algorithm, its protocol and its channels where there is
+    /// one.
     pub fn words(self, asked: &Asked, table: &Table) -> String {
         self.words_with(asked.collective, self.choice(asked, table))
     }
 
-    /// The same for a call whose [`Route::choice`] is known.
+    /// Describes the way of a call whose [`Route::choice`] is known.
     pub fn words_with(self, collective: Collective, choice: Option<Choice>) -> String {
         let plan = choice.map(|choice| choice.words());
         let plan = plan.unwrap_or_default();

@@ -12,7 +12,7 @@ pub enum Stores {
     Streamed,
 }
 
-/// What was measured between ranks of one class, and how many pairs of ranks are of it.
+/// Times that were measured between ranks of one class, and how many pairs of ranks are of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measured {
     /// Pairs of ranks.

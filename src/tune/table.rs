@@ -14,7 +14,7 @@ use crate::plan::{Algorithm, Collective};
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-/// What the choice depends on, equal on all ranks of a communicator.
+/// Inputs of the choice, equal on all ranks of a communicator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Inputs {
     /// Ranks of the communicator.
@@ -25,11 +25,11 @@ pub struct Inputs {
     pub setting: Setting,
     /// Limit for the one-shot path set by the user; `None` for the built-in one.
     pub eager_limit: Option<usize>,
-    /// What the user lets kolo choose from.
+    /// Algorithms and protocols that the user allows.
     pub allowed: Allowed,
     /// Least and most channels.
     pub channels: (u16, u16),
-    /// What was measured, if anything.
+    /// The measured times, if there are any.
     pub measured: Measured,
     /// Whether buffers may be read where they lie.
     pub direct: bool,
@@ -40,7 +40,7 @@ pub struct Inputs {
 /// A possible choice, for `kolo explain`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate {
-    /// What to run.
+    /// Algorithm, protocol and channels.
     pub choice: Choice,
     /// Expected time in nanoseconds.
     pub time_ns: f64,
@@ -63,7 +63,7 @@ pub struct Table {
 const DIRECT_BYTES: usize = 64 << 10;
 /// Most ranks that read each other directly: each needs a connection with every other.
 const DIRECT_RANKS: u32 = 128;
-/// The same for the blocks of collectives that consist of messages.
+/// From this size of a block on, asking pays for collectives that consist of messages.
 const DIRECT_BLOCK_BYTES: usize = 128 << 10;
 
 /// Tables that a process remembers.
@@ -77,8 +77,8 @@ impl Inputs {
 }
 
 impl Table {
-    /// As [`Table::new`]. Pricing everything takes milliseconds, and programs make many
-    /// communicators that are alike: a process remembers what it has bound.
+    /// Returns the table of these inputs, from memory if the process has bound it before. Pricing
+    /// everything takes milliseconds, and programs make many communicators that are alike.
     pub fn remembered(inputs: Inputs) -> Table {
         let known = || BOUND.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(table) = known().iter().find(|table| table.inputs == inputs) {
@@ -165,7 +165,7 @@ impl Table {
         }
     }
 
-    /// What to run for a rank's contribution of `bytes`.
+    /// Chooses for a rank's contribution of `bytes`.
     #[inline]
     pub fn choose(&self, collective: Collective, bytes: usize) -> Choice {
         if self.inputs.nranks == 1 {
@@ -210,7 +210,7 @@ impl Table {
         }
     }
 
-    /// What to run where contributions must be folded in the order of ranks: `tests/plans.rs` holds
+    /// Chooses where contributions must be folded in the order of ranks: `tests/plans.rs` holds
     /// that these algorithms do, for every number of ranks.
     pub fn choose_ordered(&self, collective: Collective, bytes: usize) -> Choice {
         let choice = self.choose(collective, bytes);
@@ -227,7 +227,7 @@ impl Table {
         self.must(collective, algorithm)
     }
 
-    /// What to run where a fold has few sources, whatever the number of ranks.
+    /// Chooses a way in which a fold has few sources, whatever the number of ranks.
     pub fn choose_large(&self, collective: Collective, bytes: usize) -> Choice {
         let algorithm = match collective.is_scan() {
             true => self.usual().scan(bytes),
@@ -364,7 +364,7 @@ impl Table {
         self.inputs.setting.eager_bytes / entry.blocks_in_token(self.inputs.nranks)
     }
 
-    /// The same of the one-shot way of a collective.
+    /// Most bytes of a contribution on the one-shot way of a collective.
     fn most_of_oneshot(&self, collective: Collective) -> usize {
         let entry = crate::algo::find(collective, Algorithm::OneShot);
         entry.map_or(0, |entry| self.most_in_token(entry))

@@ -1,4 +1,4 @@
-//! What kolo runs where the site has measured nothing: the choices that were measured by hand.
+//! The usual choices, where the site has measured nothing: they were measured by hand.
 //!
 //! Up to [`MEASURED_RANKS`] ranks of one node the choices were taken from measurements (two cores,
 //! 2, 4 and 8 ranks; `docs/performance.md`), and estimates do not overrule them. Elsewhere an
@@ -14,7 +14,8 @@ const READ_BYTES: usize = 32 << 10;
 const READ_BYTES_OVERSUBSCRIBED: usize = 256 << 10;
 /// Up to this many bytes a rank publishes the blocks of all at once, and each reader takes its own.
 const BLOCKS_BYTES: usize = 8 << 10;
-/// What replaces it where a reduction takes several hand-overs, each of them a context switch.
+/// Limit that replaces [`BLOCKS_BYTES`] where a reduction takes several hand-overs, each of them a
+/// context switch.
 const BLOCKS_BYTES_OVERSUBSCRIBED: usize = 32 << 10;
 /// Most ranks of a node whose choices were measured.
 const MEASURED_RANKS: u32 = 16;
