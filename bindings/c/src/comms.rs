@@ -85,7 +85,7 @@ impl Comms {
         }
     }
 
-    /// The same for a transfer, of which the next one is likely to name the same communicator.
+    /// Hands it over for a transfer, of which the next one is likely to name the same communicator.
     #[inline(always)]
     pub(crate) fn with_recent<R>(&self, handle: usize, body: impl FnOnce(Result<&Seat>) -> R) -> R {
         let removed = self.removed.load(Ordering::Acquire);

@@ -5,14 +5,14 @@ use kolo_core::base::{Error, Result};
 use kolo_core::comm::{CommConfig, CommDevice};
 use std::ffi::{CStr, c_char, c_int, c_uint};
 
-/// What KOLO_CONFIG_INITIALIZER writes where nothing was chosen.
+/// Value that KOLO_CONFIG_INITIALIZER writes where nothing was chosen.
 const UNDEFINED: c_int = c_int::MIN;
 /// Size, magic and version: the part that every version has.
 const HEAD_BYTES: usize = std::mem::offset_of!(koloConfig_t, blocking);
 /// More settings than this are taken for an array without its NULL.
 const SETTINGS_LIMIT: usize = 1000;
 
-/// What the caller wants.
+/// Wishes of the caller.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     pub(crate) config: CommConfig,

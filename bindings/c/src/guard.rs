@@ -54,7 +54,7 @@ pub(crate) fn last_of_thread() -> Option<Sentence> {
     of_last(|last| Some(last.sentence.clone()))
 }
 
-/// The same, if that call concerns communicators without naming one.
+/// The sentence of that call, if it concerns communicators without naming one.
 pub(crate) fn last_unnamed() -> Option<Sentence> {
     of_last(|last| last.unnamed.then(|| last.sentence.clone()))
 }
@@ -64,8 +64,8 @@ pub(crate) fn last_error() -> Option<Error> {
     of_last(|last| Some(last.error.clone()))
 }
 
-/// As [`guard`], for a call on a stream or of a group: it may fail because of any communicator, so
-/// its sentence is that of each one until the next failure.
+/// Runs `body` for a call on a stream or of a group. Such a call may fail because of any
+/// communicator, so its sentence is that of each one until the next failure.
 #[inline]
 pub(crate) fn guard_unnamed(
     call: &'static str,
@@ -112,7 +112,7 @@ pub(crate) fn guard_comm(
     })
 }
 
-/// The same, also while the communicator is being made.
+/// Runs `body` on a communicator that is there or is still being made.
 pub(crate) fn guard_seat(
     call: &'static str,
     comm: koloComm_t,

@@ -19,7 +19,7 @@ const MOST_CAUSES: usize = 16;
 /// The owner of failures of calls that name no live communicator.
 const NOBODY: usize = 0;
 
-/// What names a communicator here, as long as it lives: its address.
+/// Address of a communicator's seat, which names the communicator here as long as it lives.
 pub(crate) fn owner(seat: &Seat) -> usize {
     std::ptr::from_ref(seat).addr()
 }

@@ -87,7 +87,7 @@ fn check(call: &str, request: *mut koloRequest_t) -> Result<()> {
     outside_groups(call)
 }
 
-/// What waits cannot stand in a group: its calls have not begun.
+/// Refuses a call that waits, inside a group: the calls of the group have not begun.
 pub(crate) fn outside_groups(call: &str) -> Result<()> {
     match group::active() {
         true => Err(Error::usage(

@@ -1,4 +1,4 @@
-//! What would run: the query of routes.
+//! The query of routes: which way a call would go.
 
 use crate::collective::with_made_op;
 use crate::comm::null;

@@ -1,4 +1,4 @@
-//! What stands behind a `koloComm_t`: a communicator, or one that is still being made.
+//! Seats: a `koloComm_t` names one, in which a communicator sits or is still being made.
 //!
 //! Problem: a handle that was made without blocking is one of a communicator that is not there yet,
 //! and calls that take 100 ns must not pay for that. Idea: the handle is that of a *seat*, which is
@@ -15,7 +15,7 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// What stands behind a `koloComm_t`. Every call counts how many use it, and communicators of other
+/// The object behind a `koloComm_t`. Every call counts how many use it, and communicators of other
 /// threads stand beside it: each has cache lines of its own.
 #[repr(align(128))]
 pub(crate) struct Seat {
@@ -34,7 +34,7 @@ pub(crate) struct Member {
     pub(crate) communicator: Communicator,
     /// Operations whose scalar is read at every call: (number, address of the scalar, type).
     pub(crate) by_pointer: Mutex<Vec<(i32, usize, DataType)>>,
-    /// What means "no rank" beside KOLO_NO_RANK: MPI_PROC_NULL, where MPI has made it.
+    /// Number that means "no rank" beside KOLO_NO_RANK: MPI_PROC_NULL, where MPI has made it.
     pub(crate) no_rank: c_int,
 }
 

@@ -188,22 +188,22 @@ pub type koloUserFunction_t = Option<
 pub type koloTranslate_t =
     Option<unsafe extern "C" fn(sentence: *const c_char, text: *mut c_char, bytes: usize)>;
 
-/// What is behind a koloComm_t. A handle is a number, not an address.
+/// The object behind a koloComm_t. A handle is a number, not an address.
 pub struct koloComm {
     _opaque: [u8; 0],
 }
 
-/// What is behind a koloStream_t.
+/// The object behind a koloStream_t.
 pub struct koloStream {
     _opaque: [u8; 0],
 }
 
-/// What is behind a koloRequest_t.
+/// The object behind a koloRequest_t.
 pub struct koloRequest {
     _opaque: [u8; 0],
 }
 
-/// What is behind a koloGraph_t.
+/// The object behind a koloGraph_t.
 pub struct koloGraph {
     _opaque: [u8; 0],
 }

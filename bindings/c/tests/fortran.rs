@@ -33,7 +33,7 @@ fn flang_programs_run() {
     run_with("flang-new-19");
 }
 
-/// What Fortran does not have: no sentence that a Fortran program gets speaks of it.
+/// Names that Fortran does not have: no sentence that a Fortran program gets speaks of them.
 const C_ONLY: &[&str] = &[
     "CommGetAsyncError",
     "CommGetRoute",

@@ -1,4 +1,4 @@
-//! What a C or Fortran program calls: `koloCommInitMPI`.
+//! The entry of C and Fortran programs: `koloCommInitMPI`.
 
 use crate::abi::MpiTable;
 use crate::comm::Context;
@@ -30,7 +30,7 @@ pub unsafe extern "C" fn koloCommInitMPI(newcomm: *mut KoloComm, comm: ffi::MPI_
     })
 }
 
-/// The same with the handle that Fortran has.
+/// Makes it from the handle of a communicator that Fortran has.
 ///
 /// # Safety
 /// As for [`koloCommInitMPI`].

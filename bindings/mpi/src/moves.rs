@@ -64,7 +64,7 @@ pub(crate) fn or_in_place(pointer: *const c_void, count: usize) -> *const c_void
     }
 }
 
-/// The same for the root alone, the only rank where MPI allows it.
+/// Does so on the root alone, the only rank where MPI allows it.
 pub(crate) fn or_in_place_at(
     comm: ffi::MPI_Comm,
     root: c_int,
@@ -83,7 +83,8 @@ pub(crate) fn or_in_place_at(
     }
 }
 
-/// What every function here has: translate, call once, never panic across.
+/// Runs `body`, the work of a function of this table: it translates, calls MPI once, and never lets
+/// a panic across.
 pub(crate) fn call(body: impl FnOnce() -> Result<c_int, c_int>) -> c_int {
     contained(MPI_BAD_ARGUMENT, || code(body().and_then(outcome)))
 }

@@ -20,7 +20,7 @@ const MOST_BYTES: usize = 1 << 30;
 /// More than MPI_MAX_ERROR_STRING of any MPI.
 const ERROR_BYTES: usize = 8192;
 
-/// What `open` makes and `close` frees.
+/// A network over one communicator of MPI. `open` makes it, `close` frees it.
 struct Net {
     comm: ffi::MPI_Comm,
     thread_level: c_int,

@@ -17,7 +17,7 @@ pub const PTR_DMABUF: c_int = 4;
 
 /// Levels of the log.
 pub const LOG_WARN: c_int = 2;
-/// What is of interest once a job.
+/// Level of lines that are of interest once a job.
 pub const LOG_INFO: c_int = 3;
 
 /// The subsystem "network" of the log, a bit.
@@ -35,14 +35,14 @@ pub struct VirtualDevice {
     pub devs: [c_int; 4],
 }
 
-/// What the caller asks of a communicator's connections.
+/// Wishes of the caller for a communicator's connections.
 #[repr(C)]
 pub struct CommConfig {
     /// -1: not given.
     pub traffic_class: c_int,
 }
 
-/// What is known of a device.
+/// Properties of a device.
 #[repr(C)]
 pub struct Properties {
     pub name: *mut c_char,

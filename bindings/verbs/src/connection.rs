@@ -15,7 +15,7 @@ use std::ptr::null_mut;
 pub struct Connection {
     pub end: End,
     pub requests: Vec<Request>,
-    /// What is registered; the rest of it is given back when the connection is closed.
+    /// Memory registered for it. Whatever is left is given back when the connection is closed.
     pub memory: Vec<*mut Registered>,
 }
 

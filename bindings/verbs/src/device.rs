@@ -41,7 +41,7 @@ pub struct Device {
     pub dmabuf: Option<RegisterDmabuf>,
     /// Registered memory of all connections.
     pub cache: Cache,
-    /// What has happened to the device.
+    /// State of the device, as its events have told.
     pub health: Arc<Health>,
     /// The thread that hears of it; stopped before the device is closed.
     pub watcher: Watcher,
@@ -49,7 +49,7 @@ pub struct Device {
     pub domain: Arc<Domain>,
 }
 
-/// What events have told of a device, for all connections to see.
+/// State of a device, as events have told, for all its connections to see.
 pub struct Health {
     /// When counting began.
     pub since: Moment,
@@ -117,7 +117,7 @@ impl Port {
     }
 }
 
-/// What was found: the ports to use, and why others are not used.
+/// Result of the search for devices: the ports to use, and why others are not used.
 pub struct Found {
     pub ports: Vec<Port>,
     pub refused: Vec<String>,

@@ -1,5 +1,5 @@
-//! What both ends of a connection share: queue pairs, completions, the line, and how errors are
-//! noticed.
+//! Parts that both ends of a connection share: queue pairs, completions, the line, and how errors
+//! are noticed.
 //!
 //! Every call polls completions; that is cheap. What costs a system call or a clock is looked at
 //! only when nothing else happens, at most once a millisecond: the line to the peer, the port, the
@@ -50,7 +50,7 @@ pub struct Ends {
     watch: Watch,
 }
 
-/// What is remembered from one look to the next.
+/// Counts and times kept from one look to the next.
 struct Watch {
     calls: u32,
     last: Moment,
@@ -60,7 +60,7 @@ struct Watch {
     quiet: Duration,
 }
 
-/// What a completion says.
+/// A completion, in terms of the end.
 pub enum Done {
     /// Work that this end posted, by its number.
     Work(u64),
@@ -130,7 +130,7 @@ impl Ends {
         crate::gid::choose(&table, wanted, port.ethernet, &port.text())
     }
 
-    /// What the other end needs to know of this one.
+    /// Returns the greeting that tells the other end about this one.
     pub fn hello(&self, gid: &Gid, area: (u64, u32)) -> Hello {
         let port = self.port();
         Hello {

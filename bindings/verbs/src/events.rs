@@ -21,7 +21,7 @@ use std::thread::{Builder, JoinHandle};
 pub struct Alarm(AtomicU32);
 
 impl Alarm {
-    /// What happened, in libibverbs' words.
+    /// Name of the event that happened, in libibverbs' words.
     pub fn text(&self) -> Option<&'static str> {
         match self.0.load(Ordering::Relaxed) {
             0 => None,

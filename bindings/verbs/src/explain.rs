@@ -5,7 +5,7 @@ use crate::verbs::constant;
 use ibverbs_sys::{self as ib, ibv_wc_status as status};
 use kolo::base::{Code, Error};
 
-/// What an error completion means.
+/// Explains an error completion.
 ///
 /// `here` and `peer` name the two ports; `vendor` is the adapter's own code.
 pub fn completion(

@@ -1,4 +1,4 @@
-//! What is exported besides the table: sentences, settings, the log, giving up.
+//! Functions that are exported besides the table: sentences, settings, the log, giving up.
 
 use crate::abi::HANDLE_BYTES;
 use crate::handle;

@@ -1,4 +1,4 @@
-//! What a receiver hands to its senders: where it listens, and a secret that proves the handle.
+//! The handle that a receiver hands to its senders: where it listens, and a secret that proves it.
 //!
 //! The caller keeps the 128 bytes and gives them to every call of `connect` again, so the second
 //! half has room for the number of the connection that is being made. On its way between
@@ -14,7 +14,7 @@ const USED: usize = 4 + 1 + 2 + 16 + 4 + 16;
 /// Where the caller's copy keeps the number of a connection that is being made.
 const LOCAL: usize = 64;
 
-/// What both ends of a connection know, and neither says on it.
+/// Secret that both ends of a connection know, and neither sends over it.
 pub type Secret = [u8; 16];
 
 /// The kind of secret that both ends use: there is one.

@@ -1,6 +1,6 @@
-//! What the two ends of a new connection tell each other once they have proven that they know the
-//! secret of the handle: a greeting of fixed size, and an answer of the same form or the reason why
-//! there is none.
+//! Greetings that the two ends of a new connection exchange once they have proven that they know
+//! the secret of the handle: a greeting of fixed size, and an answer of the same form or the reason
+//! why there is none.
 
 use crate::settings::MAX_QUEUES;
 use kolo::base::proof::Preamble;

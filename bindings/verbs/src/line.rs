@@ -16,7 +16,7 @@ const NOTE_BYTES: usize = 2000;
 const BYE: u8 = 1;
 const NOTE: u8 = 2;
 
-/// What the other end said last.
+/// Last words of the other end.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Ending {
     /// It closed in good order.
@@ -109,7 +109,7 @@ impl Line {
         }
     }
 
-    /// What the other end has said, if it has: one system call while it has not.
+    /// Looks for the last words of the other end. It takes one system call while there are none.
     pub fn look(&mut self) -> Option<Ending> {
         loop {
             if let Some(ending) = parse(&self.input) {

@@ -26,7 +26,7 @@ const PENDING: usize = 128;
 /// How long a socket may take to prove itself.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a sender says when it is ready.
+/// Byte that a sender sends when it is ready.
 pub const READY: u8 = b'R';
 
 /// The receiving end on a port.

@@ -24,7 +24,7 @@ struct Entry {
     region: Arc<Region>,
 }
 
-/// What is registered on a device.
+/// Registrations of a device.
 #[derive(Default)]
 pub struct Cache {
     entries: Mutex<Vec<Entry>>,

@@ -1,4 +1,4 @@
-//! What all connections of the process share: settings, ports, the interfaces to meet on.
+//! State that all connections of the process share: settings, ports, the interfaces to meet on.
 
 use crate::connecting::Connecting;
 use crate::device::{self, Port};

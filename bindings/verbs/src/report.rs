@@ -1,4 +1,4 @@
-//! What callers hear: the sentence behind the last error of a thread, and lines for the log.
+//! Reports to callers: the sentence behind the last error of a thread, and lines for the log.
 
 use crate::abi::{LOG_INFO, LOG_NET, LOG_WARN, Logger};
 use kolo::base::Error;

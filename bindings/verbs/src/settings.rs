@@ -29,7 +29,7 @@ const KEYS: &[(&str, &str)] = &[
     ("net_link_timeout", ""),
 ];
 
-/// What was handed over, by key.
+/// Values that were handed over, by key.
 static GIVEN: Mutex<Option<HashMap<&'static str, String>>> = Mutex::new(None);
 
 /// All settings of this library.

@@ -14,7 +14,7 @@ pub const GROUP: usize = 8;
 
 const WORDS: usize = 8;
 
-/// What the sender needs to know of a posted buffer.
+/// Facts about a posted buffer that the sender needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
     /// Where the message goes.

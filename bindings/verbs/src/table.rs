@@ -54,7 +54,7 @@ pub static ncclNetPlugin_v11: Table = Table {
 
 const _: () = assert!(MESSAGES >= MAX_REQUESTS && RING >= MAX_REQUESTS);
 
-/// What `init` gives to a communicator.
+/// Context that `init` gives to a communicator.
 struct Context {
     traffic_class: u8,
 }

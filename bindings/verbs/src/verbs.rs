@@ -10,7 +10,7 @@ use std::ffi::{CStr, c_int, c_void};
 use std::io;
 use std::sync::Arc;
 
-/// What local memory may be used for by an adapter.
+/// An adapter may write into this local memory.
 pub const LOCAL_WRITE: u32 = ib::ibv_access_flags::IBV_ACCESS_LOCAL_WRITE.0;
 /// The peer may write into it.
 pub const REMOTE_WRITE: u32 = ib::ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0;
@@ -33,7 +33,7 @@ impl Drop for Context {
     }
 }
 
-/// What a system call returned besides its value.
+/// Returns the error of a system call: in `errno` where it returned -1, else in the value itself.
 pub fn refusal(code: c_int) -> io::Error {
     match code {
         -1 => io::Error::last_os_error(),
@@ -68,7 +68,7 @@ impl Context {
         unsafe { (*self.0).async_fd }
     }
 
-    /// What the device can do.
+    /// Asks what the device can do.
     pub fn attributes(&self) -> io::Result<ib::ibv_device_attr> {
         let mut attributes = ib::ibv_device_attr::default();
         // SAFETY: the context is open, and `attributes` is a place for the answer.

@@ -11,12 +11,12 @@ pub struct Call {
     pub collective: Collective,
     /// Name without prefix.
     pub name: &'static str,
-    /// What it does, for the comment.
+    /// Sentence for the comment that says what it does.
     pub what: &'static str,
     pub arrays: Arrays,
 }
 
-/// What arrays a call takes.
+/// Arrays that a call takes.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Arrays {
     Zero,

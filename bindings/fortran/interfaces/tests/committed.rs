@@ -7,7 +7,7 @@ mod skip;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the program prints.
+/// Runs the program and returns its output.
 fn printed() -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_kolo-fortran-interfaces")).output();
     let output = output.expect("the program that cargo has just built");

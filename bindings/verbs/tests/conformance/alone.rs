@@ -1,4 +1,4 @@
-//! What holds without any device: the library's form, clean reasons where something is missing.
+//! Tests that need no device: the library's form, clean reasons where something is missing.
 
 use crate::own_process::alone;
 use crate::plugin::{Net, configure, library, log, path};

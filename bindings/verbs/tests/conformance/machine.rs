@@ -86,7 +86,7 @@ pub fn counted<T>(payload: u64, body: impl FnOnce() -> T) -> T {
     counted_both(payload, 0, body)
 }
 
-/// As [`counted`], for the payload from rxe0 to rxe1 and that of the way back.
+/// Counts so for the payload from rxe0 to rxe1 and for that of the way back.
 pub fn counted_both<T>(there: u64, back: u64, body: impl FnOnce() -> T) -> T {
     const LARGEST_PACKET: u64 = 4096;
     let before = [packets("rxe0"), packets("rxe1")];
@@ -104,7 +104,7 @@ pub fn counted_both<T>(there: u64, back: u64, body: impl FnOnce() -> T) -> T {
     result
 }
 
-/// What could leak: objects of the kernel's RDMA, open files, threads.
+/// Resources that could leak: objects of the kernel's RDMA, open files, threads.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Holdings {
     rdma: String,

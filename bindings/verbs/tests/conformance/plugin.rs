@@ -34,7 +34,7 @@ pub fn path() -> PathBuf {
     PATH.get_or_init(find).clone()
 }
 
-/// What a failed call leaves: its code and sentence.
+/// Code and sentence of a failed call.
 #[derive(Clone, Debug)]
 pub struct Failure {
     pub code: c_int,

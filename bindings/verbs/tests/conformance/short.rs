@@ -1,4 +1,4 @@
-//! What is tested often: devices, some traffic, errors of misuse, nothing left.
+//! Tests that are run often: devices, some traffic, errors of misuse, nothing left.
 
 use crate::machine::{self, counted, holdings};
 use crate::plugin::{Net, log, until, until_failure};

@@ -9,7 +9,7 @@ use crate::plugin::{Comm, Memory, Request, Result, until};
 const POISON: u8 = 0xee;
 const GAP: usize = 32;
 
-/// What a run of traffic consists of.
+/// Sizes and numbers of a run of traffic.
 pub struct Shape {
     pub seed: u64,
     pub messages: usize,
