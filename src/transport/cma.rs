@@ -22,18 +22,19 @@ const MARK_BYTES: usize = size_of::<u128>();
 /// Most bytes asked for at once: the system moves less than 2 GiB in a call.
 const MOST_BYTES: usize = 1 << 30;
 
-/// What proves to peers that they read the process of this rank. It must live as long as they may.
+/// A word in memory that proves to peers that they read the process of this rank. It must live as
+/// long as they may.
 #[derive(Debug)]
 pub struct Mark {
     word: Box<u128>,
 }
 
-/// What peers must know of a [`Mark`].
+/// Facts about a [`Mark`] that peers must know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MarkCard {
     /// Where it lies in its process.
     pub address: u64,
-    /// What stands there.
+    /// The word that stands there.
     pub word: u128,
 }
 
@@ -45,7 +46,7 @@ impl Mark {
         }
     }
 
-    /// What peers must know of it.
+    /// Returns the facts that peers must know of it.
     pub fn card(&self) -> MarkCard {
         MarkCard {
             address: (&raw const *self.word).expose_provenance() as u64,
@@ -287,7 +288,7 @@ pub mod yama {
         unsafe { libc::prctl(libc::PR_SET_PTRACER, who, 0, 0, 0) == 0 }
     }
 
-    /// What to do where memory may not be read.
+    /// Remedy where memory may not be read.
     pub(super) fn remedy() -> Cow<'static, str> {
         advice(scope()).into()
     }

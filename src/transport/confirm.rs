@@ -9,7 +9,7 @@ use super::segment::{LINE_BYTES, Nonce, Segment};
 use crate::base::sync::Ordering;
 use crate::base::{Code, Error, Rank, Result, hash};
 
-/// What `rank` writes; never zero, which is what an unwritten line holds.
+/// The value that `rank` writes; never zero, which is what an unwritten line holds.
 fn value(nonce: Nonce, rank: Rank) -> u64 {
     let mut text = [0_u8; 20];
     text[..16].copy_from_slice(&nonce.0.to_le_bytes());

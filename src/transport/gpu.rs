@@ -35,14 +35,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The connections of one rank of this process.
 pub struct RankWiring {
-    /// What lets other processes ask for this rank's pieces. It goes before the book: the thread of
-    /// the service must never be the last who has that.
+    /// Lets other processes ask for this rank's pieces. It is dropped before the book: the thread
+    /// of the service must never be the last who has that.
     _promised: Box<dyn Any + Send>,
     book: Arc<Book>,
     me: u32,
-    /// What other processes have handed over.
+    /// Pieces that other processes have handed over.
     fetched: Arc<Mutex<HashMap<PieceName, Arc<DevicePiece>>>>,
-    /// What lies between the device and the network, if the ranks are on several nodes.
+    /// Memory between the device and the network, if the ranks are on several nodes.
     stages: Option<Arc<Stages>>,
 }
 

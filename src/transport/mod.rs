@@ -47,7 +47,7 @@ pub mod slots;
 
 pub use crate::base::fork;
 
-/// What to do when ranks of one machine cannot share memory.
+/// Remedy when ranks of one machine cannot share memory.
 pub const SAME_CONTAINER: &str = "start all ranks of a node in one container, or let the \
     containers share the network namespace (--network host) and the IPC namespace (--ipc host): \
     kolo's sockets belong to a network namespace; or give the ranks different host ids \

@@ -34,7 +34,7 @@ pub struct NodeMemory {
     me: usize,
     /// Who fences between what is published and a look at bells.
     fencing: Fencing,
-    /// What parts are mapped from, and where there this memory begins; `None` where all of it is.
+    /// Segment of which parts are mapped, and where this memory begins there; `None` if all is.
     parts: Option<(Arc<Segment>, usize)>,
     /// The memory of the slots that this rank writes.
     account: Arc<Account>,

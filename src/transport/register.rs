@@ -27,7 +27,7 @@ impl<K: Copy + Eq + Hash, T> Registry<K, T> {
         Registry(Mutex::new(None))
     }
 
-    /// What `key` names: the live thing, or the one that `make` makes.
+    /// Returns the live thing that `key` names, or the one that `make` makes.
     ///
     /// Errors are `make`'s; the next caller then tries again. What was made must call
     /// [`Registry::forget`] when it is dropped.

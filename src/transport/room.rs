@@ -30,7 +30,7 @@ const SPARE_PART: u64 = 64;
 /// The most that is left alone. It does not grow with the machine: a job that is given terabytes
 /// may use all but this.
 const MOST_SPARE: u64 = 64 << 20;
-/// What is given out without reading again where no group has a limit.
+/// Bytes that are given out without reading again where no group has a limit.
 const UNLIMITED: u64 = 1 << 30;
 
 /// Bytes that may still be taken on the word of the last reading.
@@ -83,7 +83,8 @@ pub fn check_memory(what: &str, bytes: usize) -> Result<()> {
     rest.map(drop)
 }
 
-/// What a group leaves when `bytes` were taken for `what`, if it may be.
+/// Returns what the tightest group leaves after `bytes` were taken for `what`, or an error if they
+/// may not be taken.
 fn rest_of(what: &str, bytes: u64, tightest: &group::Room) -> Result<u64> {
     let spare = (tightest.limit / SPARE_PART).min(MOST_SPARE);
     let rest = tightest.left.checked_sub(bytes);
@@ -226,7 +227,7 @@ pub fn size(file: &Fd) -> Result<u64> {
 /// # Errors
 /// `SystemError` when the system refuses.
 pub fn taken(file: &Fd) -> Result<u64> {
-    /// What the system counts in.
+    /// Unit in which the system counts.
     const BLOCK_BYTES: u64 = 512;
     Ok(u64::try_from(state(file)?.st_blocks).unwrap_or(0) * BLOCK_BYTES)
 }
@@ -237,7 +238,7 @@ pub fn page_bytes() -> usize {
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
-/// What the system knows of a file.
+/// Asks the system for the state of a file.
 ///
 /// # Errors
 /// `SystemError` when the system refuses.
@@ -295,7 +296,7 @@ pub(super) fn create_error(what: &str, bytes: usize, source: &std::io::Error) ->
     )
 }
 
-/// What helps against a refusal of the operating system.
+/// Remedy against a refusal of the operating system.
 pub(super) fn remedy(source: &std::io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(libc::EMFILE) => {

@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Bytes of one confirmation line.
 pub const LINE_BYTES: usize = 64;
 
-/// What `user_offset` is a multiple of.
+/// Unit of `user_offset`: it is a multiple of this.
 const PAGE_BYTES: usize = 4096;
 
 /// 128 random bits that the ranks of one communicator know and nobody else does.

@@ -1,5 +1,5 @@
-//! What a process knows of a communicator's pieces: those that it has made, and whom to ask for the
-//! others.
+//! A process's book of the pieces of a communicator: those that it has made, and whom to ask for
+//! the others.
 
 use super::piece::DevicePiece;
 use super::places::{DevicePlaces, PieceName};

@@ -94,7 +94,7 @@ impl DevicePiece {
         Ok(DevicePiece::Own(own))
     }
 
-    /// What another process handed over.
+    /// Maps a piece that another process handed over.
     pub fn of_peer(
         context: &Arc<Context>,
         fd: &Fd,
@@ -128,7 +128,7 @@ impl DevicePiece {
         }
     }
 
-    /// What another process imports it by.
+    /// Returns the file by which another process imports it.
     pub fn export(&self) -> Result<Arc<Fd>> {
         match self {
             DevicePiece::Device(memory) => {

@@ -64,7 +64,7 @@ impl PieceName {
         }
     }
 
-    /// What other processes ask for it by.
+    /// Key by which other processes ask for it.
     pub fn key(self, nonce: Nonce) -> Key {
         let words: [u32; 5] = match self {
             PieceName::Counts { rank } => [1, rank, 0, 0, 0],

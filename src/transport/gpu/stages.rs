@@ -18,15 +18,16 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Connections of the slab: both ways on each of 8 channels.
 const SLAB_STAGES: usize = 16;
-/// What errors call it.
+/// Name of this memory in errors.
 const WHAT: &str = "memory between GPUs and the network";
 
 /// The stages of one rank: at one of the two ends of each is the rank itself.
 pub struct Stages {
     places: DevicePlaces,
-    /// From one slot to the next, and what of it is payload.
+    /// Bytes from one slot to the next, and how many of them are payload.
     slot_bytes: (usize, usize),
-    /// What the driver knows: the slab, and regions beyond it. It goes before the memory.
+    /// Mappings that the driver knows: the slab, and regions beyond it. They are dropped before the
+    /// memory.
     known: OnceLock<Arc<HostMapping>>,
     late: Mutex<HashMap<Name, Arc<HostMapping>>>,
     slab: Arc<HostRegion>,

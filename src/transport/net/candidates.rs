@@ -66,7 +66,8 @@ pub fn all(
     kinds.into_iter().map(candidate).collect()
 }
 
-/// What `make` gave the first time for this key. Failures are kept only if `keep_failures`.
+/// Returns the outcome that `make` had the first time for this key. Failures are kept only if
+/// `keep_failures`.
 fn once(key: String, keep_failures: bool, make: impl FnOnce() -> Outcome) -> Outcome {
     static STARTED: OnceLock<Mutex<HashMap<String, Outcome>>> = OnceLock::new();
     let started = STARTED.get_or_init(Mutex::default);

@@ -51,8 +51,8 @@ pub const MAX_TAIL: usize = 32;
 /// of 4 MiB took 2.5 times as long (`docs/performance.md`). The words about a token go with it.
 pub const AT_ONCE: usize = (64 << 10) + 4096;
 
-/// What a receiver hands to its sender, by any way: at most [`HANDLE_BYTES`] bytes that only the
-/// network that made them understands. They contain a secret and are never printed.
+/// Address and secret that a receiver hands to its sender, by any way: at most [`HANDLE_BYTES`]
+/// bytes that only the network that made them understands. They are never printed.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<u8>", into = "Vec<u8>")]
 pub struct Handle {
@@ -116,7 +116,7 @@ pub struct MemoryKinds {
     pub dmabuf: bool,
 }
 
-/// What is known of a device.
+/// Properties of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Properties {
     /// Its name: an interface (`eth0`) or an adapter (`mlx5_0`).
@@ -309,8 +309,9 @@ pub trait SendComm: Send {
         region: Region,
     ) -> Result<Option<Request>>;
 
-    /// As [`SendComm::isend`], with a copy of `tail` behind the bytes at `data`, from memory that
-    /// need not be registered. Only where [`Net::takes_parts`], and at most [`MAX_TAIL`] bytes.
+    /// Sends as [`SendComm::isend`] does, with a copy of `tail` behind the bytes at `data`, from
+    /// memory that need not be registered. Only where [`Net::takes_parts`], and at most
+    /// [`MAX_TAIL`] bytes.
     ///
     /// # Safety
     /// As for [`SendComm::isend`].
@@ -355,13 +356,13 @@ pub trait SendComm: Send {
 
 /// The receiving end of a connection. Errors last as in [`SendComm`].
 pub trait RecvComm: Send {
-    /// As [`SendComm::register`].
+    /// Registers memory, as [`SendComm::register`] does.
     ///
     /// # Safety
     /// The memory must stay mapped until it is deregistered or the connection is closed.
     unsafe fn register(&mut self, data: *mut u8, bytes: usize) -> Result<Region>;
 
-    /// As [`SendComm::deregister`].
+    /// Deregisters memory, as [`SendComm::deregister`] does.
     fn deregister(&mut self, region: Region) -> Result<()>;
 
     /// Posts 1 to [`MAX_RECEIVES`] buffers as one request. `None`: not yet, because too many are
@@ -408,12 +409,12 @@ pub trait RecvComm: Send {
     /// nor do GPUs that order the two by themselves (compute capability 9.0 and later).
     fn flush(&mut self, buffers: &[Receive]) -> Result<Option<Request>>;
 
-    /// As [`SendComm::carried`], of bytes that have come in.
+    /// Counts the bytes that have come in, as [`SendComm::carried`] counts those that go out.
     fn carried(&self) -> u64 {
         0
     }
 
-    /// As [`SendComm::watch`].
+    /// Adds descriptors to sleep on, as [`SendComm::watch`] does.
     fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool;
 
     /// Tells the sender's node without delay what has arrived, so that the sender's end settles.

@@ -1,4 +1,4 @@
-//! What the memory of this process is, by `/proc/self/smaps`, and whether it may be moved.
+//! Kinds of memory of this process, by `/proc/self/smaps`, and whether they may be moved.
 //!
 //! **Problem.** Pages may be moved onto a file in place only if nothing but plain stores and loads
 //! notices. Stacks, files, pinned pages and memory of devices are no such pages, and an address
@@ -46,7 +46,7 @@ pub(super) struct Area {
     /// Where in the file it begins.
     pub offset: u64,
     pub file: Identity,
-    /// What the system calls it: a path, `[heap]`, or nothing.
+    /// Name that the system gives it: a path, `[heap]`, or nothing.
     pub name: String,
     /// Two letters each.
     flags: Vec<String>,
@@ -114,7 +114,7 @@ const HARMLESS: &[&str] = &[
     "rd", "wr", "mr", "mw", "me", "ac", "nr", "sd", "sr", "rr", "hg", "nh", "mg", "dd",
 ];
 
-/// What is known of the others, by their letters.
+/// Meanings of the others, by their letters.
 const HARMFUL: &[(&str, &str)] = &[
     ("lo", "is locked in memory (mlock)"),
     ("ht", "consists of huge pages of hugetlbfs"),
@@ -153,7 +153,7 @@ impl Area {
         })
     }
 
-    /// What the following lines say.
+    /// Takes in one of the lines that follow.
     fn learn(&mut self, line: &str) {
         let of = |name| line.strip_prefix(name).map(str::trim);
         if let Some(flags) = of("VmFlags:") {
@@ -266,7 +266,7 @@ pub(super) fn with_flags(pages: &Range<usize>) -> Result<Vec<Area>> {
     of_file("smaps", pages)
 }
 
-/// The same without flags, which is cheaper.
+/// The mappings that hold bytes of `pages`, without their flags, which is cheaper.
 pub(super) fn plain(pages: &Range<usize>) -> Result<Vec<Area>> {
     of_file("maps", pages)
 }

@@ -1,4 +1,4 @@
-//! What children of fork() have instead of registered memory.
+//! Private mappings that children of fork() have instead of registered memory.
 //!
 //! **Problem.** A child inherits the mapping of the file: what it writes there would be seen by its
 //! parent and by the parent's peers.
@@ -36,7 +36,7 @@ use std::time::Duration;
 const LOOKS: u32 = 100;
 const LONGEST_WAIT: Duration = Duration::from_millis(10);
 
-/// What a child looks for.
+/// Facts that a child needs to find the pages.
 struct Sought {
     file: Identity,
     /// A descriptor of the file; -1 as long as there is none.
@@ -95,7 +95,7 @@ impl CopyCount {
 type HeldSought = MutexGuard<'static, Sought>;
 
 thread_local! {
-    /// What the thread that forks holds meanwhile, and the number before.
+    /// The lock that the forking thread holds meanwhile, and the number before.
     static HELD: Cell<Option<(ManuallyDrop<HeldSought>, u32)>> = const { Cell::new(None) };
 }
 

@@ -1,4 +1,4 @@
-//! What programs do beside the rules, or at the wrong moment.
+//! Tests with programs that break the rules, or do things at the wrong moment.
 
 use super::fenced::{FencedPages, PAGE, PRIVATE, SHARED, map_at};
 use super::*;

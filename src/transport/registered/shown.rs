@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::sync::OnceLock;
 
-/// What PROCMAP_QUERY reads and writes.
+/// Structure that PROCMAP_QUERY reads and writes.
 #[repr(C)]
 #[derive(Default)]
 struct MappingQuery {

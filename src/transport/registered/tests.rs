@@ -1,4 +1,4 @@
-//! What is moved keeps its content, is seen by peers, and goes back.
+//! Tests that moved memory keeps its content, is seen by peers, and goes back.
 
 use super::fenced::{FencedPages, PAGE, PRIVATE, SHARED, map_at};
 use super::*;

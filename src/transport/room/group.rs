@@ -1,4 +1,4 @@
-//! What the memory limits of the control groups leave.
+//! Memory that the limits of the control groups leave.
 //!
 //! A process belongs to a group, and is limited by all groups above it as well; the tightest one
 //! counts (Linux `Documentation/admin-guide/cgroup-v2.rst`, `memory.max`; for version 1
@@ -8,7 +8,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// What the tightest group says.
+/// Limit of the tightest group, and what it leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Room {
     pub limit: u64,

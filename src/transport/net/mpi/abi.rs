@@ -20,7 +20,7 @@ pub const WRONG_THREAD: c_int = 0;
 /// `may_call`: this thread may.
 pub const MAY_CALL: c_int = 1;
 
-/// What `open` tells.
+/// Answer of `open`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct MpiNetInfo {
@@ -30,7 +30,7 @@ pub struct MpiNetInfo {
     pub rank: c_int,
     /// Ranks of the communicator.
     pub nranks: c_int,
-    /// What MPI gave: 0 single, 1 funneled, 2 serialized, 3 multiple.
+    /// Thread level that MPI gave: 0 single, 1 funneled, 2 serialized, 3 multiple.
     pub thread_level: c_int,
     /// The largest tag.
     pub most_tag: c_int,

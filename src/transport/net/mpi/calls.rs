@@ -104,7 +104,7 @@ impl Calls {
         Ok(calls)
     }
 
-    /// What `open` told.
+    /// The answer of `open`.
     pub fn info(&self) -> &MpiNetInfo {
         &self.info
     }

@@ -1,4 +1,4 @@
-//! What both ends of a connection do alike.
+//! Division of a message into parts, which both ends of a connection do alike.
 
 use crate::base::{Code, Error, Result};
 

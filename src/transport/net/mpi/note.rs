@@ -7,7 +7,7 @@ pub const NOTE_BYTES: usize = 44;
 /// MPI's tag of all notes; data have the tags above it.
 pub const NOTE_TAG: i32 = 0;
 
-/// What a note says.
+/// Kind of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoteKind {
     /// Sender to listener: connect me. `from` is the sender's end.

@@ -32,7 +32,7 @@ pub struct Credit {
     pub place: c_int,
 }
 
-/// What is known of a sending end.
+/// State of a sending end.
 #[derive(Default)]
 pub struct SendState {
     /// The receiver's end, once it has accepted.
@@ -42,7 +42,7 @@ pub struct SendState {
     pub credits: VecDeque<Credit>,
 }
 
-/// What is known of a receiving end.
+/// State of a receiving end.
 #[derive(Default)]
 pub struct RecvState {
     /// How many messages the sender had sent when it closed.

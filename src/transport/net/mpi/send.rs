@@ -20,7 +20,7 @@ const OPERATION: &str = "send over MPI";
 struct Flying {
     number: u64,
     bytes: usize,
-    /// What MPI has not done with.
+    /// Requests that MPI has not done with.
     parts: Vec<MpiRequest>,
 }
 

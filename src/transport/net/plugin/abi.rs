@@ -11,7 +11,7 @@
 
 use std::ffi::{c_char, c_int, c_ulong, c_void};
 
-/// What every function gives when it did what it says.
+/// Code of a function that did what it says.
 pub const SUCCESS: c_int = 0;
 /// Memory that the processor addresses, in `pointers` and as the kind of a registration.
 pub const POINTER_HOST: c_int = 1;
@@ -42,7 +42,7 @@ pub type ProfilerFn = unsafe extern "C" fn(
     data: *mut c_void,
 ) -> c_int;
 
-/// What a device tells of itself in version 8. The strings belong to the plugin.
+/// Properties of a device in version 8. The strings belong to the plugin.
 #[repr(C)]
 pub struct PropertiesV8 {
     pub name: *const c_char,
@@ -66,7 +66,7 @@ pub struct Merged {
     pub devices: [c_int; 4],
 }
 
-/// What a device tells of itself in versions 9 and 10, and in 11 with one number more.
+/// Properties of a device in versions 9 and 10, and in 11 with one number more.
 #[repr(C)]
 pub struct PropertiesV11 {
     pub name: *const c_char,

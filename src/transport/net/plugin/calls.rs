@@ -8,7 +8,7 @@ use super::log;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::null_mut;
 
-/// What a plugin gives: `Err` holds its result code.
+/// Answer of a plugin: `Err` holds its result code.
 pub type Outcome<T> = std::result::Result<T, c_int>;
 
 /// Name of the exported table of each version, best first.
@@ -21,7 +21,7 @@ pub const SYMBOLS: [(u32, &str); 4] = [
 
 /// No class of traffic was asked for.
 const NO_TRAFFIC_CLASS: c_int = -1;
-/// What old plugins take at most in one message, and what every plugin can report.
+/// Most bytes that old plugins take in one message, and that every plugin can report.
 pub const MOST_BYTES: usize = c_int::MAX as usize;
 
 #[derive(Clone, Copy)]
@@ -109,7 +109,7 @@ impl Buffer {
     };
 }
 
-/// What a plugin tells of a device, in plain values.
+/// Properties of a device in plain values.
 pub struct DeviceProperties {
     pub name: String,
     pub pci_path: Option<String>,
@@ -242,7 +242,7 @@ impl Calls {
         outcome(code, usize::try_from(count).unwrap_or(0))
     }
 
-    /// What device `number` tells.
+    /// Asks the plugin for the properties of device `number`.
     pub fn properties(&self, number: c_int) -> Outcome<DeviceProperties> {
         // SAFETY: all members may be zero; the plugin fills what its version has, and its strings
         // stay.

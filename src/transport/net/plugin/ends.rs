@@ -1,4 +1,4 @@
-//! What both ends of a connection share: the plugin, its errors, registrations and requests.
+//! State that both ends of a connection share: the plugin, its errors, registrations and requests.
 
 use super::abi::{MAX_REQUESTS, SUCCESS};
 use super::calls::{Calls, MOST_BYTES};
@@ -9,13 +9,13 @@ use crate::transport::net::{Region, Request};
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
-/// What stands before the words of a plugin in a reason of kolo's.
+/// Words of an error's reason that stand before those of the plugin.
 pub const LAST_WORDS: &str = "; its last words: ";
 
 /// A plugin that runs.
 pub struct Plugin {
     pub calls: Calls,
-    /// What `init` gave; null before version 11.
+    /// Context that `init` gave; null before version 11.
     pub context: *mut c_void,
     pub extras: Extras,
     file: String,
@@ -50,7 +50,7 @@ impl Plugin {
         }
     }
 
-    /// What happened, as the end of a sentence.
+    /// Says what happened, as the end of a sentence.
     pub fn refusal(&self, call: &str, code: c_int) -> String {
         self.told(call, code).what
     }

@@ -1,4 +1,5 @@
-//! What a plugin may export beside its table, for kolo: sentences, settings, a log, giving up.
+//! Functions that a plugin may export beside its table, for kolo: sentences, settings, a log,
+//! giving up.
 //!
 //! All of it is optional. The functions, as C declares them:
 //!
@@ -26,12 +27,12 @@ pub struct Extras {
     abandon: Option<AbandonFn>,
 }
 
-/// What a plugin says of an error.
+/// Words of a plugin about an error.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Words {
-    /// What happened.
+    /// Sentence that says what happened.
     pub what: String,
-    /// What to do, if it says so.
+    /// Remedy, if the plugin names one.
     pub remedy: Option<String>,
 }
 

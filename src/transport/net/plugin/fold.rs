@@ -304,7 +304,7 @@ impl Drop for FoldDoor {
     }
 }
 
-/// What a fold reads and writes: addresses, and the registrations of both.
+/// Memory that a fold reads and writes: addresses, and the registrations of both.
 #[derive(Clone, Copy, Debug)]
 pub struct Places {
     /// The contribution.
@@ -327,7 +327,7 @@ pub struct Begun(*mut c_void);
 // SAFETY: as for `Registered`.
 unsafe impl Send for Begun {}
 
-/// What is folded: how many elements, the number of their type, that of the operation.
+/// Elements that are folded: how many, the number of their type, that of the operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct What {
     /// Elements.
@@ -444,8 +444,8 @@ impl FoldGroup {
 }
 
 impl Drop for FoldGroup {
-    /// What an operation under way may still touch stays registered until the group's end, which
-    /// ends the operation.
+    /// Keeps memory registered that an operation under way may still touch. The group's end ends
+    /// the operation, and its registration.
     fn drop(&mut self) {
         if self.flying > 0 {
             self.registrations.clear();

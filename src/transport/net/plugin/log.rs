@@ -1,4 +1,4 @@
-//! What plugins write to the log: handed on to kolo's own, and the last line kept for errors.
+//! Log of plugins: its lines are handed on to kolo's own, and the last one is kept for errors.
 //!
 //! The function that plugins call has no argument that says who calls. A line is kept for the
 //! thread that wrote it, because plugins write inside the call that fails; a plugin with threads of

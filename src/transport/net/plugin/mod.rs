@@ -81,8 +81,8 @@ impl PluginNet {
         PluginNet::load_with(file, &[])
     }
 
-    /// As [`PluginNet::load`]; hands settings, as keys and values, to the library's
-    /// `kolo_net_configure` first. Libraries of kolo's own have it.
+    /// Loads a plugin, and first hands settings, as keys and values, to the library's
+    /// `kolo_net_configure`. Libraries of kolo's own have it.
     pub fn load_with(
         file: &OsStr,
         settings: &[(&str, String)],

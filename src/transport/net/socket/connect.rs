@@ -78,7 +78,7 @@ enum Dialled {
     Gone,
 }
 
-/// What is being done.
+/// Stage of a connection that is being made.
 enum Stage {
     /// Nothing, for so long since then.
     Pausing(Moment, Duration),

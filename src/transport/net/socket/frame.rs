@@ -1,4 +1,4 @@
-//! What travels over the sockets: the handle, the hello, the welcome, and the header of a frame.
+//! Messages on the sockets: the handle, the hello, the welcome, and the header of a frame.
 //!
 //! The body of a hello is a record ([`Hello`]); all other numbers are big-endian. Welcome and
 //! header end with a CRC32C of all before it, so that a stream that lost its place is noticed
@@ -26,7 +26,7 @@ pub const PROTOCOL: Preamble = Preamble {
     magic: *b"KOLOnet\xf1",
     version: VERSION,
 };
-/// What a hello is for, and by which kind of secret: there is one of each.
+/// Purpose of a hello, and below it the kind of its secret: there is one of each.
 const PURPOSE: u8 = 1;
 /// The kind of secret: that of the handle.
 pub const HANDLE: u8 = 1;
@@ -40,7 +40,7 @@ const SPOT: usize = 20;
 pub const MOST_SPOTS: usize = 4;
 const _: () = assert!(HANDLE_REST + MOST_SPOTS * SPOT <= super::super::HANDLE_BYTES);
 
-/// What both ends of a connection must know; given to the sender in the handle.
+/// Secret that both ends of a connection must know; the handle gives it to the sender.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Secret(pub [u8; 16]);
 
@@ -161,7 +161,7 @@ pub fn decode_handle(handle: &Handle) -> Result<(Spots, Secret)> {
     })
 }
 
-/// What the sender says on every socket of a connection.
+/// Greeting of the sender on every socket of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// Which socket of the connection this is, from 0.
@@ -196,8 +196,8 @@ impl Hello {
     }
 }
 
-/// What the receiver says on every socket when all have proven themselves, and to a sender of
-/// another version.
+/// Encodes the answer of the receiver, on every socket when all have proven themselves, and to a
+/// sender of another version.
 pub fn encode_welcome(version: u16, connection: u64) -> [u8; WELCOME_BYTES] {
     let mut bytes = [0; WELCOME_BYTES];
     put(&mut bytes, 0, &WELCOME_MAGIC);
@@ -220,7 +220,7 @@ pub fn version_of(bytes: &[u8]) -> Option<u16> {
     (magic == WELCOME_MAGIC && version.len() >= 2).then(|| u16::from_be_bytes(take(version, 0)))
 }
 
-/// What a frame is.
+/// Kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderKind {
     /// From the receiver: a buffer of `total` bytes has been posted.
@@ -236,7 +236,7 @@ pub enum HeaderKind {
 /// The header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What it is.
+    /// Its kind.
     pub kind: HeaderKind,
     /// The low half of the connection's number: a frame of another one is noticed.
     pub connection: u32,

@@ -40,7 +40,7 @@ pub fn meeting(bytes: &[u8]) {
     }
 }
 
-/// What a sender says on every socket of a connection.
+/// Decodes `bytes` as the greeting of a sender.
 pub fn records(bytes: &[u8]) -> (&'static str, bool) {
     record::fuzz::<frame::Hello>(bytes)
 }

@@ -173,7 +173,8 @@ impl Piece {
         }
     }
 
-    /// What is to be sent next, in order: all that is left, but at most so many bytes of payload.
+    /// Returns the parts to send next, in order: all that is left, but at most `most` bytes of
+    /// payload.
     pub fn parts(&self, most: usize) -> [IoSlice<'_>; 3] {
         let header = self.header.get(self.sent..).unwrap_or_default();
         let behind = self.sent.saturating_sub(HEADER_BYTES);

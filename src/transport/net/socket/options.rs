@@ -1,4 +1,4 @@
-//! What sockets may be told, and their bounds.
+//! Options of sockets, and their bounds.
 
 use crate::base::interfaces::Family;
 use crate::config::{Settings, SocketFamily};
@@ -10,7 +10,7 @@ pub const MAX_SOCKETS: u16 = 64;
 /// The most buffers that are posted on one connection.
 pub const MAX_POSTED: usize = 64;
 
-/// What sockets may be told, as plain values.
+/// Options of sockets, as plain values.
 #[derive(Clone, Debug)]
 pub struct SocketOptions {
     /// Interfaces to use, in the syntax of [`interfaces::matches`]; `None` chooses.

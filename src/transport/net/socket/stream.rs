@@ -21,7 +21,7 @@ use std::time::Duration;
 /// The kernel counts in seconds and needs several probes within the limit.
 pub const LEAST_LIMIT: Duration = Duration::from_secs(3);
 
-/// What is sent from one place rather than gathered by the system.
+/// Most bytes that are sent from one place rather than gathered by the system.
 const SHORT_BYTES: usize = 1024;
 
 /// Where `tcpi_segs_in` lies in the kernel's `struct tcp_info` (since Linux 4.2).
