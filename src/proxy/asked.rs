@@ -1,4 +1,5 @@
-//! What is under way, when somebody asks for it from outside: by a signal, in a job that hangs.
+//! Pictures of what is under way, for somebody who asks from outside: by a signal, in a job that
+//! hangs.
 //!
 //! **Problem.** The threads of a job that hangs are inside calls, and cannot be asked.
 //!
@@ -23,7 +24,7 @@ struct Shown {
 }
 
 static SHOWN: Mutex<Vec<Shown>> = Mutex::new(Vec::new());
-/// What the handler rings.
+/// Bell that the handler rings.
 static BELL: SignalBell = SignalBell::unheard();
 
 /// From now on the engines of the communicator `name` are shown to who asks.
@@ -37,7 +38,7 @@ pub fn show(name: &str, links: Weak<Links>, proxied: Weak<ProxiedSenders>) {
     });
 }
 
-/// What is under way in this process: communicators, and their engines.
+/// Pictures of the engines of this process, with the names of their communicators.
 pub fn pictures() -> Vec<(String, Picture)> {
     let shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let alive: Vec<_> = shown

@@ -1,4 +1,4 @@
-//! What the service thread looks after besides its own links: anything with descriptors.
+//! Things with descriptors that the service thread looks after, besides its own links.
 
 use crate::base::{Error, caught};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! What to say of ranks that are gone.
+//! Words for ranks that are gone.
 
 use crate::base::{Error, Rank};
 

@@ -11,7 +11,7 @@ const MAGIC: u32 = u32::from_le_bytes(*b"kolo");
 /// Changes with the meaning of any field: services of different versions refuse each other.
 const VERSION: u16 = 2;
 
-/// What a message says.
+/// Kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub(super) enum ServiceKind {

@@ -16,7 +16,7 @@ pub fn message(bytes: &[u8]) {
     lookout::fuzz(bytes);
 }
 
-/// What ranks tell each other while they come to share memory.
+/// Decodes `bytes` as each record that ranks send while they come to share memory.
 pub fn records(bytes: &[u8]) -> (&'static str, bool) {
     join::fuzz(bytes)
 }

@@ -44,7 +44,7 @@ pub struct LocalGroup {
     pub node: String,
 }
 
-/// What the ranks of a node share.
+/// Things that the ranks of a node share.
 #[derive(Debug)]
 pub struct Joined {
     /// The memory; the same object for ranks that are threads of one process.
@@ -57,7 +57,7 @@ pub struct Joined {
     pub services: Vec<Address>,
 }
 
-/// What a rank tells all others at first.
+/// First words of a rank to all others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct JoinCard {
     address: Address,
@@ -81,7 +81,7 @@ impl Record for JoinWord {
     const NAME: &'static str = "how a rank got on with the shared memory";
 }
 
-/// What ranks tell each other here, for `tests/fuzz`.
+/// Decodes `bytes` as a record of this file, for `tests/fuzz`.
 pub(super) fn fuzz(bytes: &[u8]) -> (&'static str, bool) {
     record::fuzz::<JoinWord>(bytes)
 }

@@ -38,7 +38,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-/// What a lookout is made with.
+/// Parts of which a lookout is made.
 pub struct Crew {
     /// This rank, the lowest of its node.
     pub me: Rank,
@@ -206,8 +206,8 @@ impl Lookout {
         state.parting = Some(clock::now());
     }
 
-    /// What the others must know before a goodbye: why the communicator has stopped, and who of
-    /// the node has left.
+    /// Tells the others, before a goodbye, why the communicator has stopped and who of the node has
+    /// left.
     fn last_news(&self, state: &mut State) {
         self.say_abort(state);
         state.say_boards(&self.crew);

@@ -1,5 +1,5 @@
-//! What works beside the callers: the service thread, the progress thread, and the engine between
-//! nodes.
+//! Helpers that work beside the callers: the service thread, the progress thread, and the engine
+//! between nodes.
 //!
 //! **Problem.** Ranks must notice the death of others, calls on streams must end, and messages must
 //! reach the network, while the program's own threads compute or wait elsewhere.

@@ -120,8 +120,8 @@ impl Late<'_> {
     }
 }
 
-/// What a process says that cannot let others in, as it has none left of `limit` descriptors; with
-/// 0, as its host is short of something.
+/// The error of a process that cannot let others in, as it has none left of `limit` descriptors;
+/// with 0, as its host is short of something.
 pub(super) fn no_room(limit: u64) -> io::Error {
     let words = match limit {
         0 => "its host is short of open files or of memory: see the warning of that process".into(),

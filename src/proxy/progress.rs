@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// What a pass over some work did.
+/// Result of a pass over some work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
     /// Something moved.
@@ -45,7 +45,7 @@ pub trait Work: Send + Sync {
     /// Moves what can move, without waiting.
     fn pass(&self) -> Pass;
 
-    /// The same on the progress thread.
+    /// Moves what can move, on the progress thread.
     fn pass_on_thread(&self) -> Pass {
         self.pass()
     }

@@ -166,8 +166,8 @@ impl Service {
         Published { service: self, key }
     }
 
-    /// The same for memory that is made, on a thread of its own, when somebody asks for it. Without
-    /// an answer of the maker the asker is refused.
+    /// Lets other processes fetch memory that is made, on a thread of its own, when somebody asks
+    /// for it. An asker is refused if the maker has no answer.
     pub fn promise(&'static self, key: Key, maker: Maker) -> Published {
         self.lock().publish(key, Offer::Promised(maker));
         Published { service: self, key }
@@ -195,8 +195,8 @@ impl Service {
         self.fetch_until(from, key, Until::default())
     }
 
-    /// The same, but not for ever: then `TimedOut`, or `ConnectionAborted` for a start that was
-    /// called off.
+    /// Fetches it as [`Service::fetch`] does, but not beyond `until`: then it fails with
+    /// `TimedOut`, or with `ConnectionAborted` for a start that was called off.
     pub fn fetch_until(&self, from: &Address, key: Key, until: Until) -> io::Result<Fd> {
         let mut late = Late::new("makes a communicator with this one", until);
         let operation = self.lock().number();

@@ -186,7 +186,7 @@ pub(super) fn send(fd: &Fd, frame: &Frame, passed: Option<&Fd>) -> io::Result<()
     Ok(())
 }
 
-/// What came out of a socket.
+/// A message from a socket, or the reason why there is none.
 #[derive(Debug)]
 pub(super) enum Received {
     Frame(Frame, Option<Fd>),

@@ -1,4 +1,4 @@
-//! What the service knows: links to other processes, communicators, and who waits for what.
+//! State of the service: links to other processes, communicators, and who waits for what.
 //!
 //! **Terms.** A *link* is one connection with another process. A process opens links to processes
 //! with smaller addresses and accepts them from those with larger ones, so there is one link for a
@@ -44,7 +44,7 @@ struct Watcher {
     node: String,
     on_death: OnDeath,
     on_alarm: Option<OnAlarm>,
-    /// What sends for other ranks of the node.
+    /// Sends for other ranks of the node, if this rank does.
     proxy: Option<Arc<dyn ProxyRank>>,
     /// Called when this process exits with status 0.
     on_end: Option<OnEnd>,
@@ -86,10 +86,10 @@ pub(super) struct State {
     pub turns: u64,
     /// Callbacks to be made, outside all locks.
     pub alarms: Vec<(OnAlarm, Alarm)>,
-    /// What ranks of other processes send through ranks of this one, to be handed over outside all
-    /// locks.
+    /// Operations that ranks of other processes send through ranks of this one, to be handed over
+    /// outside all locks.
     pub started: Vec<Started>,
-    /// What was asked for and takes its time.
+    /// Requests that take their time.
     pub unfinished: Vec<Unfinished>,
     /// Who sends for ranks that are gone, to be told outside all locks.
     pub gone: Vec<(Arc<dyn ProxyRank>, Vec<Rank>)>,

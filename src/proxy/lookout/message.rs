@@ -1,4 +1,4 @@
-//! What the lookouts of nodes tell each other.
+//! Messages between the lookouts of nodes.
 
 use crate::base::proof::Key;
 use crate::wire::abort::Abort;
@@ -10,7 +10,7 @@ pub(super) const MOST_BYTES: usize = 16 << 10;
 pub(super) const MOST_BOARDS: usize = 100;
 const HEADER_BYTES: usize = 16;
 
-/// What a message says.
+/// Content of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum News {
     /// "I am the lookout of your neighbour, in the communicator whose nonce I know" ([`token`]).
@@ -27,7 +27,7 @@ pub(super) enum News {
     Boards(Vec<(u32, [u64; BOARD_WORDS])>),
 }
 
-/// What only a lookout that knows the nonce of the communicator can say of itself.
+/// Proof that a lookout knows the nonce of the communicator.
 pub(super) fn token(nonce: u128, origin: u32) -> u128 {
     let key = Key::derive(&nonce.to_le_bytes(), &[b"kolo lookout"]);
     let tag = key.tag(&[&origin.to_le_bytes()]);

@@ -138,7 +138,7 @@ enum Mouth {
     Up(Box<dyn SendComm>),
 }
 
-/// What came from a neighbour.
+/// A message of a neighbour, or its loss.
 pub(super) enum Heard {
     Message(Message),
     /// Nothing will come any more, because of this.
@@ -233,7 +233,7 @@ impl Neighbour {
         Ok(())
     }
 
-    /// What it has said since the last time.
+    /// Returns the messages that have come since the last time.
     pub fn look(&mut self) -> Vec<Heard> {
         let mut heard = Vec::new();
         if self.departed {

@@ -38,7 +38,7 @@ const SPARE_LISTS: usize = 16;
 /// Slots that the connections of a launch share, as far as there are so many connections.
 const SHARED_SLOTS: usize = 2 * SLOTS as usize;
 
-/// What one launch expects of one connection.
+/// Demand of one launch on one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Op {
     /// Number of the launch: ops that go together have the same.
@@ -65,7 +65,7 @@ pub(super) struct Sub {
     /// Slots of the connection up to its last one.
     pub end: u64,
     pub done: bool,
-    /// What a profiler knows of its steps.
+    /// Steps, as a profiler hears of them.
     pub steps: Steps,
 }
 

@@ -14,8 +14,8 @@ impl Links {
         }
     }
 
-    /// What a `poll` may sleep on until [`Links::greet`] has something to do. False if it must be
-    /// asked now and then all the same.
+    /// Adds the descriptors on which a `poll` may sleep until [`Links::greet`] has something to do.
+    /// False if it must be called now and then all the same.
     fn doors(&self, set: &mut Vec<libc::pollfd>) -> bool {
         let state = self.lock();
         if state.closed || self.failed() {

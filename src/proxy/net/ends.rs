@@ -1,4 +1,4 @@
-//! What the ends of connections are made with, before they are connected.
+//! Parts of which the ends of connections are made, before they are connected.
 
 use super::active::{Op, Taking};
 use super::link::Shape;
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// A handle of each device of a rank.
 pub type Handles = Vec<Handle>;
 
-/// What the ends of all connections of a rank are made with.
+/// Parts of which the ends of all connections of a rank are made.
 pub(super) struct Ends {
     pub net: Arc<dyn Net>,
     pub source: Box<dyn Source + Sync>,
@@ -70,13 +70,13 @@ impl Ends {
         Ok(Inbox::Device(StageWriter::new(stage)))
     }
 
-    /// As [`Ends::reading`], on a channel of the host.
+    /// The end that reads what this rank sends to the peer, on a channel of the host.
     pub fn reading_of_host(&self, peer: Rank, channel: u16) -> Result<PairReceiver> {
         let memory = self.source.pair(self.me, peer.index(), channel.into())?;
         Ok(PairReceiver::new(memory))
     }
 
-    /// As [`Ends::writing`], on a channel of the host.
+    /// The end that writes what this rank reads from the peer, on a channel of the host.
     pub fn writing_of_host(&self, peer: Rank, channel: u16) -> Result<PairSender> {
         let (writer, channel) = (peer.index(), channel.into());
         let memory = self.source.pair(writer, self.me, channel)?;
@@ -166,7 +166,7 @@ fn in_order(mut found: Vec<(u32, usize, usize)>, wanted: Rail, channel: usize) -
     found.into_iter().map(rail).collect()
 }
 
-/// What a rank is made with.
+/// Parts of which the connections of a rank are made.
 pub struct Setup {
     /// The network.
     pub net: Arc<dyn Net>,
@@ -198,14 +198,15 @@ pub struct Setup {
 pub struct Through {
     caller: Option<Caller>,
     by_channel: Vec<Option<Rank>>,
-    /// What could not be said to them yet.
+    /// Operations that could not be told to these ranks yet.
     backlog: Mutex<VecDeque<Op>>,
     /// Those who still send, of all, once the process exits.
     sending: Mutex<Option<Vec<Elsewhere>>>,
 }
 
 impl Through {
-    /// What is sent on a channel goes through `by_channel`'s rank, which `caller` calls.
+    /// Sends on a channel through the rank that `by_channel` has for it; `caller` calls these
+    /// ranks.
     pub fn new(caller: Caller, by_channel: Vec<Option<Rank>>) -> Through {
         Through {
             caller: Some(caller),

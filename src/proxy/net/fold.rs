@@ -23,7 +23,7 @@ use crate::wire::line::{LINES, SMALL_BYTES};
 use crate::wire::pair::{PairReceiver, PairSender};
 use std::collections::VecDeque;
 
-/// What a launch folds.
+/// Type and operation that a launch folds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Folding {
     /// Number of the type.

@@ -29,7 +29,7 @@ use std::collections::VecDeque;
 /// Messages for which the time of a system call counts more than that of their bytes.
 const SHORT_MESSAGE: usize = 4096;
 
-/// What is known of both ends alike.
+/// Facts about a connection that hold for both of its ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     pub peer: Rank,
@@ -40,7 +40,7 @@ pub(super) struct Shape {
     pub slice: u64,
 }
 
-/// What a look at an end of a connection found.
+/// Result of a look at an end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Went {
     /// Nothing moved.
@@ -324,8 +324,9 @@ impl RecvLink {
         }
     }
 
-    /// As [`RecvLink::post`]; an error counts when a token is wanted that cannot come any more. The
-    /// writer may have said goodbye already, behind the tokens for buffers that it has heard of.
+    /// Posts buffers as [`RecvLink::post`] does, but keeps the error until a token is wanted that
+    /// cannot come any more. The writer may have said goodbye already, behind the tokens for
+    /// buffers that it has heard of.
     pub fn post_ahead(&mut self, trace: &mut Trace) {
         if self.broken.is_none()
             && let Err(error) = self.post(trace)

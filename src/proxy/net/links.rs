@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 /// Ops that may wait to be taken over; more make their caller drive the engine.
 pub(super) const QUEUE: usize = 4096;
 
-/// What the driver works on.
+/// State that the driver works on.
 pub(super) struct State {
     pub(super) arrivals: Arrivals,
     pub(super) outgoing: Vec<Option<Box<Outgoing>>>,
@@ -122,7 +122,7 @@ impl Links {
         Links::new(setup, Arrivals::none(), handles)
     }
 
-    /// The same, over devices that `rails` chooses; without it channels take them in turn.
+    /// Takes the devices that `rails` chooses. Without it channels take them in turn.
     pub fn over(mut self, rails: Option<Arc<dyn Rails>>) -> Links {
         self.ends.rails = rails;
         self

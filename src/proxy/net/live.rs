@@ -1,5 +1,4 @@
-//! What can be seen of an engine from outside: its record, and what is under way in a job that
-//! hangs.
+//! View of an engine from outside: its record, and what is under way in a job that hangs.
 
 use super::links::{Links, State, up};
 use super::meet::Outgoing;
@@ -106,8 +105,8 @@ impl fmt::Display for Picture {
 }
 
 impl Links {
-    /// What a `poll` may sleep on until [`Links::pass`] has something to do, besides what local
-    /// ranks do. False if the network cannot be slept on.
+    /// Adds the descriptors on which a `poll` may sleep until [`Links::pass`] has something to do,
+    /// besides what local ranks do. False if the network cannot be slept on.
     pub fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
         let Ok(state) = self.state.try_lock() else {
             return false;
@@ -135,7 +134,7 @@ impl Links {
         self.lock().trace.switch_on();
     }
 
-    /// What was recorded since the last time.
+    /// Returns the events that were recorded since the last time.
     pub fn recorded(&self) -> Vec<Event> {
         self.lock().trace.take()
     }
@@ -155,7 +154,7 @@ impl Links {
         (sending, state.incoming.iter().flatten().count())
     }
 
-    /// What is under way. Looks, and moves nothing.
+    /// Pictures what is under way. It looks, and moves nothing.
     pub fn picture(&self) -> Picture {
         let mut state = self.lock();
         let State {

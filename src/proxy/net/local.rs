@@ -4,7 +4,7 @@ use crate::wire::line::{Arrival, SMALL_BYTES};
 use crate::wire::pair::{PairReceiver, PairSender};
 use crate::wire::stage::{StageReader, StageWriter};
 
-/// What the engine sends is read here.
+/// The end from which the engine reads what it sends.
 pub(super) enum Outbox {
     Host(PairReceiver),
     Device(StageReader),
@@ -70,7 +70,7 @@ impl Outbox {
     }
 }
 
-/// What the engine has received is published here.
+/// The end at which the engine publishes what it has received.
 pub(super) enum Inbox {
     Host(PairSender),
     Device(StageWriter),

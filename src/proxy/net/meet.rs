@@ -75,7 +75,7 @@ impl Ends {
     }
 }
 
-/// What only who knows the nonce can say with this greeting.
+/// Proof that the sender of this greeting knows the nonce.
 fn tag(nonce: u128, greeting: &[u8; GREETING_BYTES]) -> [u8; TAG_BYTES] {
     let key = Key::derive(&nonce.to_le_bytes(), &[b"kolo greeting"]);
     let whole = key.tag(&[&greeting[8 + TAG_BYTES..]]);

@@ -31,7 +31,7 @@ impl Open {
         &*self.setup.net
     }
 
-    /// What the other ranks need to reach this one.
+    /// Handles by which the other ranks reach this one.
     pub fn handles(&self) -> &Handles {
         &self.handles
     }

@@ -1,4 +1,4 @@
-//! What happens to each step of an operation, and when it begins and ends: for profilers.
+//! Events of each step of an operation, for profilers: what happens to it, when it begins and ends.
 //!
 //! **Problem.** Whether a network, its peer or the program holds a transfer up shows only in how
 //! long each of its steps spends where.
@@ -55,13 +55,13 @@ pub trait Profiler: Send + Sync {
     fn end(&self, step: &Step, span: Span, begun: u64);
 }
 
-/// What a profiler knows of the steps of a sub.
+/// Steps of a sub that a profiler hears of.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Steps {
     start: u64,
     /// At the last look.
     seen: Counts,
-    /// What the profiler gave, for each step that may be on its way.
+    /// Values that the profiler gave when a span began, for each step that may be on its way.
     begun: [u64; SLOTS as usize],
 }
 

@@ -42,13 +42,13 @@ pub type Make = Box<dyn Fn(Rank) -> Option<Links> + Send + Sync>;
 struct ProxiedSender {
     /// Its connections, once the rank sends nothing more. Before `links`, which keep the memory.
     closing: Mutex<Option<Closing>>,
-    /// What the engine has not taken over yet.
+    /// Operations that the engine has not taken over yet.
     backlog: Mutex<VecDeque<Op>>,
     links: Links,
     fate: Arc<Fate>,
 }
 
-/// What concerns all engines.
+/// State that all engines share.
 #[derive(Default)]
 struct Fate {
     given_up: AtomicBool,
@@ -69,7 +69,7 @@ impl Fate {
     }
 }
 
-/// What is known of those who send through this rank.
+/// The ranks that send through this rank.
 struct Senders {
     engines: BTreeMap<Rank, Arc<ProxiedSender>>,
     /// Those who may still send.
@@ -78,7 +78,7 @@ struct Senders {
     watch: Option<Watch>,
 }
 
-/// What a rank does for the ranks of its node that send through it.
+/// Engines of the ranks of its node that send through this rank.
 pub struct ProxiedSenders {
     make: Make,
     senders: Mutex<Senders>,
@@ -142,7 +142,7 @@ impl ProxiedSenders {
         !lock(&self.senders).open.is_empty()
     }
 
-    /// What is under way, of all who send through this rank.
+    /// Pictures what is under way, for each rank that sends through this one.
     pub fn pictures(&self) -> Vec<Picture> {
         let engines: Vec<_> = lock(&self.senders).engines.values().cloned().collect();
         engines.iter().map(|it| it.links.picture()).collect()

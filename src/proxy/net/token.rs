@@ -1,4 +1,4 @@
-//! What a token is on the network: its payload, and behind it a few words about it.
+//! Form of a token on the network: its payload, and behind it a few words about it.
 //!
 //! Both lie in the slot of the connection, one behind the other, so that a token is one message
 //! from memory to memory. A slot between nodes is therefore a page larger than its payload.
@@ -35,7 +35,8 @@ pub(super) struct Trailer {
 }
 
 impl Trailer {
-    /// What lies behind the payload of its message, and the length of that.
+    /// Writes the words that lie behind the payload of the message, and returns them with their
+    /// length.
     pub fn words(&self) -> ([u8; MAX_TAIL], usize) {
         let gap = trailer_at(self.bytes) - self.bytes;
         let mut words = [0; MAX_TAIL];

@@ -1,4 +1,4 @@
-//! What the engine did, in order: for tests, and for whoever wants to see it.
+//! Record of what the engine did, in order: for tests, and for whoever wants to see it.
 
 use crate::base::Rank;
 use crate::plan::Direction;
@@ -29,7 +29,7 @@ pub struct Event {
     pub direction: Direction,
     /// The other rank.
     pub peer: Rank,
-    /// What happened.
+    /// The phase that a token has passed.
     pub phase: Phase,
     /// Slots that have come so far.
     pub count: u64,
@@ -45,7 +45,7 @@ impl Trace {
         self.0 = Some(Vec::new());
     }
 
-    /// What was recorded since the last time.
+    /// Takes out what was recorded since the last time.
     pub fn take(&mut self) -> Vec<Event> {
         self.0.as_mut().map(std::mem::take).unwrap_or_default()
     }

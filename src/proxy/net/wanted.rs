@@ -39,7 +39,7 @@ impl Wanted {
         self.position.store(position, Ordering::Release);
     }
 
-    /// What is wanted of the token at slot count `position`.
+    /// The place and the bytes that are wanted for the token at slot count `position`.
     pub fn at(&self, position: u64) -> Option<(*mut u8, usize)> {
         if self.position.load(Ordering::Acquire) != position {
             return None;

@@ -1,4 +1,4 @@
-//! What the progress thread sleeps on.
+//! The sleep of the progress thread.
 
 use crate::transport::futex::SystemFutex;
 use crate::transport::net::sleep_on;
@@ -31,7 +31,7 @@ impl Drop for Armed<'_> {
     }
 }
 
-/// What ends a sleep: a bell, descriptors, or time. Bells are armed when they are added.
+/// Things that end a sleep: bells, descriptors, or time. Bells are armed when they are added.
 pub struct Rest<'a> {
     bells: Vec<Armed<'a>>,
     descriptors: Vec<libc::pollfd>,

@@ -20,7 +20,7 @@ fn the_progress_thread_takes_no_signals() {
     }
 }
 
-/// What only threads of the program may drive is left to them, whatever else there is.
+/// Work that only threads of the program may drive is left to them, whatever other work there is.
 #[test]
 fn the_progress_thread_leaves_alone_what_is_not_for_it() {
     struct OfProgram(AtomicU32);

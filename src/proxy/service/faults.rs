@@ -1,4 +1,4 @@
-//! What a panic on the service thread comes to: it is told, and the thread goes on.
+//! Panics on the service thread: they are told, and the thread goes on.
 
 use super::super::state::Death;
 use super::Service;

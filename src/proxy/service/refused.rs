@@ -3,7 +3,7 @@
 use crate::base::Error;
 use std::io;
 
-/// What to do where a thread cannot be started.
+/// Remedy where a thread cannot be started.
 pub const THREADS_SHORT: &str = "this process may not start another thread: raise the limit on \
     processes (`ulimit -u`, or pids.max of the job's control group) or ask for more memory";
 

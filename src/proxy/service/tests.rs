@@ -1,4 +1,4 @@
-//! What becomes of a panic on the service thread.
+//! Tests of panics on the service thread.
 
 use super::*;
 use crate::base::birth::Birth;

@@ -28,7 +28,7 @@ impl Watch {
         self.service.lock().serve(self.nonce, self.id, proxy);
     }
 
-    /// What calls other ranks in this rank's name, as long as the watch lives.
+    /// Returns a caller that calls other ranks in this rank's name, as long as the watch lives.
     pub fn caller(&self) -> Caller {
         Caller {
             service: self.service,

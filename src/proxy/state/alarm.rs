@@ -55,7 +55,7 @@ pub trait Staying: Send + Sync {
     fn exit(&self, behind: &[Rank], text: &str, limit: Duration);
 }
 
-/// What is known of one who stays.
+/// A lookout that stays though its rank has left, with its callbacks.
 pub(super) struct Post {
     pub keeper: Arc<dyn Staying>,
     pub on_alarm: OnAlarm,

@@ -101,7 +101,7 @@ impl ProcessLink {
         }
     }
 
-    /// What to poll for.
+    /// The events to poll for.
     pub fn events(&self) -> libc::c_short {
         if self.out.is_empty() {
             libc::POLLIN

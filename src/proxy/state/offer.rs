@@ -1,4 +1,4 @@
-//! What this process hands to others under a key: memory that is there, or that is made when
+//! Offers of this process to others, each under a key: memory that is there, or that is made when
 //! somebody asks.
 //!
 //! Making memory of a device may take long: the driver may be waiting in another thread. The thread
@@ -19,7 +19,7 @@ use std::thread::Builder;
 /// Makes what was promised; `None` if it cannot.
 pub type Maker = Arc<dyn Fn() -> Option<Arc<Fd>> + Send + Sync>;
 
-/// What stands behind a key.
+/// Memory behind a key.
 pub(in crate::proxy) enum Offer {
     There(Arc<Fd>),
     Promised(Maker),

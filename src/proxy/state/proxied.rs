@@ -1,4 +1,4 @@
-//! What ranks send through other ranks of their node: the calls between their processes.
+//! Calls between the processes of ranks that send through other ranks of their node.
 //!
 //! A call is answered when it can be, which may take long: it is *unfinished* until then, and the
 //! service thread looks at it again and again.

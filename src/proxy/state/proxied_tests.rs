@@ -1,4 +1,4 @@
-//! What others send through a rank of this process: every order of events on purpose.
+//! Tests of ranks that send through a rank of this process: every order of events on purpose.
 
 use super::tests::{NONCE, bench};
 use super::*;
@@ -38,7 +38,7 @@ fn frame(kind: ServiceKind, rank: u32) -> Frame {
     frame
 }
 
-/// What the service thread does after a turn.
+/// Does the work that the service thread does after a turn.
 fn act(state: &mut State) {
     for started in std::mem::take(&mut state.started) {
         started.proxy.start(started.from, started.op);

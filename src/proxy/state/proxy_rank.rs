@@ -1,10 +1,10 @@
-//! What a rank does for ranks of its node that send through it, and the calls for this.
+//! Work of a rank for ranks of its node that send through it, and the calls for this.
 
 use crate::base::Rank;
 use crate::proxy::net::Op;
 use std::sync::Arc;
 
-/// What a rank does for ranks of its node that send through it. No call may wait.
+/// Work of a rank for ranks of its node that send through it. No call may wait.
 pub trait ProxyRank: Send + Sync {
     /// A launch of rank `from` sends over a connection.
     fn start(&self, from: Rank, op: Op);
@@ -36,7 +36,7 @@ pub struct Unfinished {
     pub from: Rank,
 }
 
-/// What became of a wish to send.
+/// Fate of a wish to send.
 pub enum Start {
     /// The other process has it.
     Posted,

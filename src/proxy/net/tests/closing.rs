@@ -1,4 +1,4 @@
-//! What was handed to the network still arrives when its sender leaves at once.
+//! Tests that messages handed to the network still arrive when their sender leaves at once.
 
 use super::*;
 use crate::base::Result;
@@ -8,7 +8,7 @@ use crate::transport::net::{
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// What the test and the sending ends of its network know of each other.
+/// Facts that the test and the sending ends of its network tell each other.
 #[derive(Default)]
 pub(super) struct Known {
     /// The receiver has taken all that was sent.

@@ -1,5 +1,5 @@
-//! What the engine keeps: tokens back until they are flushed, others going while one waits, and the
-//! first error.
+//! Tests of what the engine keeps: tokens back until they are flushed, others going while one
+//! waits, and the first error.
 
 use super::*;
 use crate::base::Result;

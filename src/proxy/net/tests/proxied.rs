@@ -122,7 +122,7 @@ fn whoever_is_gone_is_not_waited_for() {
     assert_eq!(senders.connections(), 0);
 }
 
-/// What the engines tell of a failure.
+/// Failures that the engines have told.
 #[derive(Default)]
 struct Heard {
     errors: Mutex<Vec<Error>>,

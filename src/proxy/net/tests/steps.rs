@@ -7,7 +7,7 @@ use crate::proxy::net::profile::{Profiler, Span, Step};
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-/// As [`write`] and [`read`], but one token.
+/// Reads one token, checks it as [`read`] does, and gives its slots back.
 fn take_one(reader: &mut PairReceiver, slice: u32, token: u64) {
     assert!(reader.ready(0), "token {token} is there");
     let arrival = reader.arrival(0);
@@ -24,7 +24,7 @@ fn take_one(reader: &mut PairReceiver, slice: u32, token: u64) {
     reader.release(slice);
 }
 
-/// What was recorded since the last time, without the taking over.
+/// Phases recorded since the last time, without the taking over.
 fn steps_of(links: &Links) -> Vec<(Phase, u64)> {
     let events = links.recorded().into_iter();
     events.map(|event| (event.phase, event.count)).collect()
@@ -233,7 +233,7 @@ fn a_profiler_hears_begin_and_end_of_every_span_of_every_step() {
     }
 }
 
-/// What is to be seen of a job that hangs, because nobody reads, or nobody writes.
+/// A job that hangs, because nobody reads or nobody writes, shows where its operations are.
 #[test]
 fn a_picture_shows_where_operations_are() {
     let (first, second, mut writer, mut reader) = two(2);
