@@ -5,7 +5,7 @@ use kolo::plan::{Algorithm, Collective};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// What is said of a collective that has no algorithm to choose.
+/// Line of a collective that has no algorithm to choose.
 const NONE: &str = "messages of all pairs; there is nothing to choose";
 
 /// The algorithms of a collective, in the order of the table.
@@ -46,7 +46,7 @@ pub fn text() -> String {
     text
 }
 
-/// The same for programs.
+/// Lists the algorithms of every collective, for programs.
 pub fn document() -> Value {
     let told = |collective: Collective| {
         let one = |it: Algorithm| json!({"algorithm": it.name(), "purpose": algo::purpose(it)});

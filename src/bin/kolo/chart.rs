@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// One curve.
 pub struct Curve {
-    /// What the legend calls it.
+    /// Name in the legend.
     pub name: String,
     /// (size, value, whether the value is certain), by size.
     pub points: Vec<(f64, f64, bool)>,
@@ -15,11 +15,11 @@ pub struct Curve {
 
 /// One pair of axes.
 pub struct Panel {
-    /// What stands in it.
+    /// Curves in it.
     pub curves: Vec<Curve>,
     /// (size, value) of points with a circle around them.
     pub circles: Vec<(f64, f64)>,
-    /// What the values are.
+    /// Name of the values.
     pub values: &'static str,
     /// How a value is written at the axis.
     pub label: fn(f64) -> String,
@@ -46,7 +46,7 @@ pub fn write(file: &Path, title: &str, panels: &[Panel]) -> Result<()> {
     })
 }
 
-/// What stands for itself in XML.
+/// Escapes the characters that mean something in XML.
 fn escaped(text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;");
     text.replace('>', "&gt;").replace('"', "&quot;")

@@ -8,7 +8,7 @@ use kolo::tune::mpi_table::{self, StayTable};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// What `kolo config` does.
+/// Arguments of `kolo config`.
 #[derive(Args, Debug)]
 #[command(after_help = HELP, disable_help_subcommand = true)]
 pub struct ConfigArgs {
@@ -265,7 +265,7 @@ fn diff(a: &Path, b: Option<&Path>, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// What is not the same on both sides, in the order of the left one and then of the right one.
+/// Settings that differ between both sides, in the order of the left one and then of the right one.
 fn differences(before: &[(String, String)], after: &[(String, String)]) -> Vec<[String; 3]> {
     let find = |all: &[(String, String)], key: &str| {
         let found = all.iter().find(|(name, _)| name == key);

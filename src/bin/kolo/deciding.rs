@@ -33,7 +33,7 @@ pub fn tell(text: &mut String, settings: &Settings) {
     }
 }
 
-/// The same for programs.
+/// Lists these settings for programs.
 pub fn document(settings: &Settings) -> Value {
     let entries = DECIDING.iter().filter_map(|key| settings.entry(key));
     let told = entries.map(|entry| {

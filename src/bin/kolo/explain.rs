@@ -17,7 +17,7 @@ use kolo::tune::{Candidate, Choice, Table, parts};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// What is to be explained.
+/// Arguments of `kolo explain`.
 #[derive(Args, Debug)]
 pub struct ExplainArgs {
     #[command(flatten)]
@@ -75,7 +75,7 @@ pub fn run(args: &ExplainArgs) -> Result<()> {
     Ok(())
 }
 
-/// What is said of a call that goes by one plan, or by several collectives.
+/// Explains a call that goes by one plan, or by several collectives.
 fn by_choice(
     text: &mut String,
     (question, collective): (&Question, Collective),
@@ -101,7 +101,7 @@ fn by_choice(
     Ok(())
 }
 
-/// The same as the text, for programs.
+/// Explains a call as the text does, for programs.
 fn document(
     question: &Question,
     collective: Collective,

@@ -22,7 +22,7 @@ use kolo::tune::{Asked, Choice, Combining, Route, Table, device, parts};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// What a call becomes.
+/// The way of a call on a device.
 enum DeviceWay {
     /// Nothing is exchanged.
     Nothing,
@@ -43,7 +43,7 @@ struct DeviceLaunched {
     rounds: u64,
     /// Of the rank that is asked about, in all rounds.
     steps: u64,
-    /// What runs where devices do not all reach each other, if it is something else.
+    /// Choice where devices do not all reach each other, if it is another one.
     apart: Option<Choice>,
 }
 
@@ -320,7 +320,7 @@ fn words(way: &DeviceWay) -> String {
     }
 }
 
-/// The same for programs.
+/// Explains the way for programs.
 fn document(way: &Result<DeviceWay>, collective: Collective) -> Value {
     let way = match way {
         Err(error) => return routes::refusal(error),

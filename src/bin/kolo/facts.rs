@@ -16,10 +16,10 @@ use serde_json::{Map, Value, json};
 use std::collections::HashSet;
 use std::path::Path;
 
-/// What one process knows of one thing.
+/// A fact that one process knows.
 #[derive(Clone, Debug)]
 pub struct Fact {
-    /// What it is called, in text and JSON.
+    /// Its name, in text and JSON.
     pub name: &'static str,
     /// One line each; a fact without lines is not worth one.
     pub lines: Vec<String>,
@@ -50,7 +50,7 @@ fn list(name: &'static str, lines: Vec<String>) -> Fact {
     }
 }
 
-/// The same, which may differ from process to process.
+/// Marks a fact that may differ from process to process.
 fn own(fact: Fact) -> Fact {
     Fact {
         is_common: false,
@@ -237,7 +237,7 @@ fn interface_lines() -> Vec<String> {
 /// Where the system lists RDMA devices.
 const RDMA: &str = "/sys/class/infiniband";
 
-/// What the system says of its RDMA ports, whether kolo can use them or not.
+/// Lists the RDMA ports of the system, whether kolo can use them or not.
 pub fn rdma_ports() -> Vec<String> {
     ports_of(Path::new(RDMA))
 }

@@ -15,12 +15,12 @@ use std::fmt::Write;
 
 /// Which GPUs of the machine a process sees.
 pub const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
-/// What the software GPU calls its devices.
+/// Name that the software GPU gives its devices.
 const SOFTWARE: &str = "kolo software GPU";
 /// The place in the system of the facts about devices on the PCI bus.
 const SYSTEM: &str = "/sys/bus/pci/devices";
 
-/// What a driver says.
+/// GPUs as a driver lists them.
 pub struct DriverGpus {
     /// CUDA's version: `12.4`.
     pub cuda: String,
@@ -29,7 +29,7 @@ pub struct DriverGpus {
 }
 
 impl DriverGpus {
-    /// What the driver of this process says.
+    /// Asks the driver of this process.
     ///
     /// # Errors
     /// No driver, one that is too old or fails, no device.
@@ -109,11 +109,11 @@ pub fn nvlinks(facts: &NvmlFacts, devices: &[ListedDevice]) -> (Vec<NvLink>, Vec
 
 /// The GPUs of a machine as they are shown.
 pub struct ShownGpus {
-    /// What the driver says, if it was asked, or why it says nothing.
+    /// Answer of the driver, if it was asked, or why it has none.
     driver: Option<Result<DriverGpus>>,
     /// Why there are no facts about NVLinks.
     no_links: Option<String>,
-    /// What contradicts what, a line each.
+    /// Contradictions between driver and system, a line each.
     pub warnings: Vec<String>,
 }
 
@@ -193,7 +193,7 @@ impl ShownGpus {
         text
     }
 
-    /// The same for programs.
+    /// Lists the GPUs for programs.
     pub fn document(&self, graph: &Graph) -> Value {
         let gpu = |row: &GpuRow| {
             let device = self.device(row.number);
@@ -250,7 +250,7 @@ struct GpuRow {
     cpu: Option<String>,
     /// The nearest ports to the network, with the kind of way there.
     ports: Vec<String>,
-    /// What NVLinks join it to, with their bandwidth.
+    /// Devices that NVLinks join it to, with their bandwidth.
     links: Vec<String>,
 }
 

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::time::Duration;
 
-/// What `kolo info` shows.
+/// Arguments of `kolo info`.
 #[derive(Args, Debug)]
 pub struct InfoArgs {
     /// Show every setting with the layer and the file or variable it came from, as
@@ -89,7 +89,7 @@ struct Job {
     problem: Option<String>,
 }
 
-/// What one process says.
+/// Facts of one process.
 struct Said {
     host: String,
     facts: Map<String, Value>,
@@ -127,7 +127,8 @@ impl Job {
         }
     }
 
-    /// What all processes say, in the order of ranks; this one alone where they have not met.
+    /// Gathers the facts of all processes, in the order of ranks; of this one alone where they have
+    /// not met.
     fn gather(&self, facts: &[Fact]) -> Vec<Said> {
         let common = facts.iter().filter(|fact| fact.is_common).cloned();
         let mine = json!({
@@ -257,7 +258,7 @@ fn text(facts: &[Fact], all: &[Said], job: &Job) -> String {
     text
 }
 
-/// The same for programs.
+/// Shows the facts for programs.
 fn document(facts: &[Fact], all: &[Said], job: &Job) -> Value {
     let mut document = facts::document(facts);
     let differing = differences(all)

@@ -13,7 +13,7 @@ const OF_SOFTWARE: &str = "kolo software GPU kernels\n";
 const GET: &str = "`make kernels` builds it and `make install` takes it along; KOLO_KERNELS_FILE \
                    names one elsewhere";
 
-/// What the software GPU loads in place of machine code.
+/// Content of the file that the software GPU loads in place of machine code.
 pub fn of_software() -> String {
     format!("{OF_SOFTWARE}{:016x}\n", layout::hash())
 }
@@ -21,9 +21,9 @@ pub fn of_software() -> String {
 /// A file that cannot be used: what is wrong, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelsFault {
-    /// What is wrong.
+    /// Fault, as a sentence.
     pub what: String,
-    /// What to do.
+    /// Remedy for it.
     pub fix: String,
     /// Whether the file could not be read, which may pass.
     pub is_unread: bool,

@@ -66,7 +66,7 @@ pub fn launched_by() -> Result<Vec<Family>> {
     Ok(found)
 }
 
-/// The same by the variables alone: empty too where Slurm started processes without MPI.
+/// The families by the variables alone: empty too where Slurm started processes without MPI.
 pub fn of_variables() -> Vec<Family> {
     families(|name| std::env::var_os(name).is_some())
 }
@@ -331,7 +331,7 @@ impl Mpi {
         self.api.nranks as u32
     }
 
-    /// What MPI says it is.
+    /// Version of MPI, in its own words.
     pub fn version(&self) -> String {
         // SAFETY: a string that lives until the process ends.
         let text = unsafe { CStr::from_ptr(self.api.library) };

@@ -4,9 +4,9 @@
 use crate::perf::engine::Collective;
 use crate::perf::rows::COLLECTIVES;
 
-/// What other libraries put before their names.
+/// Prefixes that other libraries put before their names.
 const PREFIXES: [&str; 4] = ["pmpi", "mpi", "nccl", "kolo"];
-/// What test programs put behind them; of two that fit the longer one stands first.
+/// Suffixes that test programs put behind them; of two that fit the longer one stands first.
 const SUFFIXES: [&str; 2] = ["perfmpi", "perf"];
 /// Names that differ in more than spelling: (theirs, kolo's), both as [`plain`] writes them.
 const OTHERS: [(&str, &str); 5] = [

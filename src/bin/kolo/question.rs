@@ -1,5 +1,5 @@
-//! What `kolo explain` and `kolo sim` are asked about: a collective, a size, and ranks on a machine
-//! that need not be there.
+//! The question of `kolo explain` and `kolo sim`: a collective, a size, and ranks on a machine that
+//! need not be there.
 
 use crate::perf::engine::Collective as Row;
 use crate::perf::options;
@@ -99,7 +99,7 @@ impl Question {
         }
     }
 
-    /// What computes it, where that is an algorithm.
+    /// The collective that computes it, where that has algorithms.
     ///
     /// # Errors
     /// Those of [`Question::call`]; blocks of different sizes.
@@ -117,7 +117,7 @@ impl Question {
         Ok(found)
     }
 
-    /// What is called.
+    /// The collective that is called.
     ///
     /// # Errors
     /// What `kolo perf` measures but is no single collective; a root that is no rank.
@@ -159,7 +159,7 @@ impl Question {
         self.count() * self.dtype.size_bytes()
     }
 
-    /// The same question about another size.
+    /// Asks the question about another size.
     pub fn sized(&self, size: u64) -> Question {
         Question {
             size,

@@ -21,7 +21,7 @@ pub fn operation(text: &str) -> std::result::Result<Operation, String> {
 
 /// A call with the way that it would go.
 pub struct Routed {
-    /// What decided.
+    /// Facts that decided.
     pub asked: Asked,
     /// The way.
     pub route: Route,
@@ -60,7 +60,7 @@ impl Routed {
     }
 }
 
-/// What decides the route.
+/// Collects the facts that decide the route.
 ///
 /// # Errors
 /// No rank may make the call: why.
@@ -123,7 +123,7 @@ pub fn lines(question: &Question, routed: &Routed, table: &Table) -> Vec<String>
     launches(question, routed, table).iter().map(line).collect()
 }
 
-/// The same for programs.
+/// Lists the launches for programs.
 pub fn document(question: &Question, routed: &Routed, table: &Table) -> Vec<Value> {
     let one = |it: &Launched| {
         let mut one = crate::question::choice_document(it.collective, &it.choice);
@@ -135,7 +135,7 @@ pub fn document(question: &Question, routed: &Routed, table: &Table) -> Vec<Valu
     launches(question, routed, table).iter().map(one).collect()
 }
 
-/// What is said of a call that is refused, for programs.
+/// Tells programs of a call that is refused.
 pub fn refusal(error: &Error) -> Value {
     json!({ "route": "refused", "why": error.what, "remedy": error.remedy })
 }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// What is to be simulated.
+/// Arguments of `kolo sim`.
 #[derive(Args, Debug)]
 pub struct SimArgs {
     #[command(flatten)]
@@ -87,7 +87,7 @@ pub fn run(args: &SimArgs) -> Result<()> {
     Ok(())
 }
 
-/// The same as the text, for programs.
+/// Shows what the text shows, for programs.
 fn document(
     question: &Question,
     collective: Collective,
@@ -184,7 +184,7 @@ fn summary(
     }
 }
 
-/// What passed at each level, and the busiest links.
+/// Writes the traffic of each level, and the busiest links.
 fn loads(text: &mut String, report: &Report) {
     text.push_str("\nlevel           tokens       bytes\n");
     for (level, load) in Level::ALL.into_iter().zip(&report.levels) {
@@ -231,7 +231,7 @@ fn loads(text: &mut String, report: &Report) {
     }
 }
 
-/// What the end waited for, as sums and as a short list.
+/// Writes the critical path, as sums and as a short list.
 fn path(text: &mut String, machine: &Cluster, report: &Report) {
     let steps = &report.path;
     let _ = writeln!(text, "\ncritical path: {} steps", steps.len());
@@ -264,7 +264,7 @@ fn path(text: &mut String, machine: &Cluster, report: &Report) {
     }
 }
 
-/// What the steps of the critical path waited for: a cause, how many steps, and their time.
+/// Sums the waits on the critical path: a cause, how many steps, and their time.
 fn causes(machine: &Cluster, report: &Report) -> Vec<(String, usize, f64)> {
     let steps = &report.path;
     let mut sums: Vec<(String, usize, f64)> = Vec::new();

@@ -15,7 +15,7 @@ use std::process::Command;
 
 /// The software GPU.
 const DRIVER: &str = "libcuda.so.1";
-/// What it loads in place of machine code.
+/// File that it loads in place of machine code.
 const KERNELS: &str = "kolo_kernels.softgpu";
 
 pub const HELP: &str = "\

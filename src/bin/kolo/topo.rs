@@ -18,7 +18,7 @@ use kolo::topo::{Machine, Notes, RankPlace};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// What `kolo topo` shows.
+/// Arguments of `kolo topo`.
 #[derive(Args, Debug)]
 pub struct TopoArgs {
     /// Show the machine of this file: one that `lstopo --whole-io --of xml FILE` wrote, or one of
@@ -46,7 +46,7 @@ pub struct TopoArgs {
     pub json: bool,
 }
 
-/// What stands below the help.
+/// Text below the help.
 pub const HELP: &str = "\
 Examples:
   kolo topo                                   this machine
@@ -225,7 +225,7 @@ fn counts(text: Option<&str>, description: &Description) -> Result<(u32, usize)>
     }
 }
 
-/// What one node found, and the channels of all.
+/// The rings and trees that one node found, and the channels of all.
 struct Planned {
     found: Found,
     channels: Channels,

@@ -209,7 +209,7 @@ impl<'a> Tuning<'a> {
         self.member.barrier()
     }
 
-    /// What is still to be measured, by algorithm; rank 0 knows.
+    /// Points that are still to be measured, by algorithm; rank 0 knows.
     fn points(&self) -> Result<Vec<Point>> {
         let nranks = self.member.comm.nranks();
         let mut all = Vec::new();

@@ -24,9 +24,9 @@ pub enum World {
 
 /// Why the processes have not met.
 pub struct NotStarted {
-    /// What happened.
+    /// Error of this process.
     pub error: Error,
-    /// Every process has found the same.
+    /// Whether every process has found it.
     pub everywhere: bool,
 }
 
@@ -141,7 +141,7 @@ impl World {
         }
     }
 
-    /// What each process says, in their order. All call it.
+    /// Gathers the words of each process, in their order. All call it.
     ///
     /// # Errors
     /// A process that has ended.

@@ -1,5 +1,5 @@
-//! What the checks look at, as plain values: each rank sends them to rank 0, and a test makes them
-//! up. They travel as JSON, where members that one side does not know do no harm.
+//! Facts that the checks look at, as plain values: each rank sends them to rank 0, and a test makes
+//! them up. They travel as JSON, where members that one side does not know do no harm.
 
 use crate::launcher::StartedBy;
 use kolo::base::interfaces::ways::{self, Barred, FaceTable};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// What is so for one rank.
+/// Facts about one rank.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RankFacts {
@@ -24,7 +24,7 @@ pub struct RankFacts {
     pub files: Option<u64>,
     /// Processes and threads of its user.
     pub processes: Option<u64>,
-    /// What its settings stumble over: what is wrong, and the fix.
+    /// Mistakes in its settings: what is wrong, and the fix.
     pub settings: Vec<(String, String)>,
     /// Options that all ranks must agree on, and what sets them, by key.
     pub shape: BTreeMap<String, (String, String)>,
@@ -67,7 +67,7 @@ pub struct GpuFacts {
     pub devices: Vec<String>,
     /// Pairs of them that do not reach each other.
     pub far: Vec<String>,
-    /// What is wrong with the file with the kernels, and the fix.
+    /// A fault of the file with the kernels, and the fix.
     pub kernels: Option<(String, String)>,
     /// `CUDA_VISIBLE_DEVICES`, which may be empty.
     pub visible: Option<String>,
@@ -145,7 +145,7 @@ pub struct TunerFacts {
     pub machine: Option<(String, u32)>,
 }
 
-/// What is so for a node, as its lowest rank says it.
+/// Facts about a node, as its lowest rank tells them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeFacts {
@@ -256,7 +256,7 @@ pub struct Trials {
     pub links: Vec<Trial>,
     /// Names of other nodes that have no address here, and why.
     pub names: Vec<(String, String)>,
-    /// What its clock showed before it heard of the others, and after all had said something.
+    /// Time of its clock before it heard of the others, and after all had said something.
     pub clock: (f64, f64),
 }
 
@@ -282,7 +282,7 @@ pub struct NodeSeen {
     pub name: String,
     /// Its ranks.
     pub ranks: Vec<usize>,
-    /// What it said.
+    /// Facts that its lowest rank told.
     pub facts: NodeFacts,
     /// How its trials went.
     pub trials: Trials,

@@ -1,4 +1,4 @@
-//! What a check has found, and how several nodes that have the same stand in one line.
+//! Findings of a check; several nodes that have the same one stand in one line.
 
 use super::facts::{Gathered, NodeSeen};
 use serde::Serialize;
@@ -10,9 +10,9 @@ pub struct Finding {
     pub check: &'static str,
     /// The nodes that have it.
     pub nodes: Vec<String>,
-    /// What is wrong.
+    /// Fault, as a sentence.
     pub what: String,
-    /// What to do about it.
+    /// Remedy for it.
     pub fix: String,
 }
 
@@ -23,7 +23,7 @@ impl Finding {
         line.replace(['\n', '\r'], " ")
     }
 
-    /// The same without the fix.
+    /// One line without the fix.
     pub fn short(&self) -> String {
         let line = match self.nodes.is_empty() {
             true => format!("{}: {}", self.check, self.what),
@@ -43,7 +43,7 @@ pub fn list<T: AsRef<str>>(names: &[T]) -> String {
     }
 }
 
-/// What is wrong, and the fix.
+/// A fault and its fix.
 pub type WithFix = (String, String);
 
 /// A finding for each fault, with all nodes that have the same.

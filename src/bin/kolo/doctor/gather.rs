@@ -19,11 +19,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What this process knows without the others.
+/// Facts that this process finds without the others.
 pub struct ThisRank {
     /// Its settings, as far as they can be read.
     pub settings: Settings,
-    /// What it says of itself.
+    /// Facts about itself.
     pub rank: RankFacts,
 }
 
@@ -82,7 +82,7 @@ pub fn job_of_one(here: &ThisRank, lasting: bool) -> Gathered {
     }
 }
 
-/// What this node says of itself, and its listeners where there are other nodes.
+/// Gathers the facts about this node, and opens its listeners where there are other nodes.
 pub fn node(here: &ThisRank, several: bool) -> (NodeFacts, Option<Listeners>) {
     let mut facts = of_network(&here.settings, false);
     of_machine(here, &mut facts);

@@ -13,14 +13,14 @@ use std::time::Duration;
 /// of them may be broken.
 const LIMIT: Duration = Duration::from_secs(8);
 
-/// What Slurm tells a task that was started with an option for GPUs.
+/// Variables of Slurm in a task that was started with an option for GPUs, and that option.
 const OPTIONS: [(&str, &str); 3] = [
     ("SLURM_GPUS_PER_TASK", "--gpus-per-task"),
     ("SLURM_TRES_PER_TASK", "--tres-per-task"),
     ("SLURM_GPU_BIND", "--gpu-bind"),
 ];
 
-/// What this process sees.
+/// Looks at the GPUs that this process sees.
 pub fn look(settings: &Settings) -> GpuFacts {
     let (say, heard) = mpsc::channel();
     let ask = move || {

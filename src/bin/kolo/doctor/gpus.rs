@@ -6,7 +6,7 @@ use crate::gpus::VISIBLE;
 use crate::out::counted;
 use std::collections::BTreeSet;
 
-/// What lets ranks see all devices of their node.
+/// Remedy that lets ranks see all devices of their node.
 const SEE_ALL: &str = "let each task see all devices of its node and choose one by SLURM_LOCALID: \
                        srun --gpu-bind=none";
 
@@ -106,7 +106,7 @@ pub fn reach(job: &Gathered) -> Vec<Finding> {
     })
 }
 
-/// What a rank sees, by its number; ranks that see none are left out.
+/// Devices that each rank sees, with its number; ranks that see none are left out.
 fn seen_by(job: &Gathered, node: &NodeSeen) -> Vec<(usize, BTreeSet<String>)> {
     let of = |&rank: &usize| {
         let seen: BTreeSet<String> = job.ranks.get(rank)?.gpus.devices.iter().cloned().collect();
@@ -115,7 +115,7 @@ fn seen_by(job: &Gathered, node: &NodeSeen) -> Vec<(usize, BTreeSet<String>)> {
     node.ranks.iter().filter_map(of).collect()
 }
 
-/// What is no fault, and good to know: a line each.
+/// Notes that are no faults, and good to know: a line each.
 pub fn notes(job: &Gathered) -> Vec<String> {
     let of_state = |state: DriverState| {
         let is_it = |node: &&NodeSeen| job.ranks_of(node).any(|rank| rank.gpus.state == state);

@@ -1,4 +1,4 @@
-//! What dead jobs have left on a node.
+//! Leftovers of dead jobs on a node.
 //!
 //! kolo's own memory has no name and ends with its processes. What can stay is a note that was
 //! being written (`/tmp/kolo-UID`), and segments of an MPI beside kolo in /dev/shm.

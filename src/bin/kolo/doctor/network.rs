@@ -64,9 +64,9 @@ fn no_signal(face: &Face) -> WithFix {
     )
 }
 
-/// What a node has in place of an interface in a subnet in which `count` others have one; `None`
-/// where these are too few for it to be a fault: it takes half of the nodes where this one has an
-/// interface of that name, and more than half where it has none.
+/// Finds a node's fault where it has no interface in a subnet in which `count` others have one;
+/// `None` where these are too few for it to be a fault: it takes half of the nodes where this one
+/// has an interface of that name, and more than half where it has none.
 fn missing(job: &Gathered, node: &NodeSeen, subnet: &str, count: usize) -> Option<WithFix> {
     let is_there = |face: &&Face| face.subnet().as_deref() == Some(subnet);
     let others = job
@@ -97,7 +97,7 @@ fn missing(job: &Gathered, node: &NodeSeen, subnet: &str, count: usize) -> Optio
     })
 }
 
-/// What interfaces of one subnet have, where they differ.
+/// Finds interfaces of one subnet that differ in a value.
 fn of_faces(
     job: &Gathered,
     check: &'static str,
@@ -336,7 +336,7 @@ fn of_pair(job: &Gathered, one: &Attempt) -> Finding {
     }
 }
 
-/// What an answer means, and what to do about an interface.
+/// Explains an answer, with a remedy for an interface.
 fn reason(answer: &Reached, face: &str) -> WithFix {
     let (what, fix) = match answer {
         Reached::Passed => ("it passes".into(), "nothing".into()),

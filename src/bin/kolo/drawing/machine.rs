@@ -78,7 +78,8 @@ impl Layout {
     }
 }
 
-/// What hangs below a node in the picture: each node below the one that its first link leads to.
+/// Nodes that hang below a node in the picture: each node below the one that its first link leads
+/// to.
 fn below(graph: &Graph, node: usize) -> Vec<usize> {
     if !matches!(
         graph.nodes[node].kind,

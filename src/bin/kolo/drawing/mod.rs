@@ -1,5 +1,5 @@
-//! What `kolo topo` shows: the machine as text ([`mod@render`]), its graph, ways, rings and trees
-//! as text ([`report`]), and all of it as one picture ([`Sheet::draw`], `--svg FILE`).
+//! Output of `kolo topo`: the machine as text ([`mod@render`]), its graph, ways, rings and trees as
+//! text ([`report`]), and all of it as one picture ([`Sheet::draw`], `--svg FILE`).
 //!
 //! The picture has three parts from top to bottom: the node with its links and the ports that each
 //! ring uses; every ring, in ring order, node by node; the trees between nodes and the chains

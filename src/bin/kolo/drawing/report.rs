@@ -65,7 +65,7 @@ pub fn graph_text(graph: &Graph) -> String {
     out
 }
 
-/// What a node is called, or which processors it has.
+/// Name of a node, or the processors that it has.
 fn about(graph: &Graph, node: usize) -> String {
     let node = &graph.nodes[node];
     match node.kind {

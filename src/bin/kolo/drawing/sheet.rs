@@ -1,4 +1,4 @@
-//! What is drawn, and what all parts of the picture have in common.
+//! The sheet that is drawn, and what all parts of the picture have in common.
 
 use super::canvas::{ASIDE, Canvas, PLAIN, Pen, text_width};
 use kolo::topo::channels::Channels;
@@ -16,14 +16,14 @@ pub(super) const NODES_SHOWN: usize = 12;
 /// The parent of a node in the first (`false`) or second tree over so many nodes.
 pub type Parent<'a> = &'a dyn Fn(bool, u32, u32) -> Option<u32>;
 
-/// What is drawn: the channels of a job whose nodes are all like the seated one.
+/// A sheet with the channels of a job whose nodes are all like the seated one.
 #[derive(Clone, Copy)]
 pub struct Sheet<'a> {
     /// The headline.
     pub title: &'a str,
     /// The node with its ranks.
     pub seated: &'a Seated,
-    /// What the search found on it.
+    /// Rings and trees that the search found on it.
     pub found: &'a Found,
     /// The channels of all nodes.
     pub channels: &'a Channels,
@@ -123,7 +123,7 @@ pub(super) fn shown(count: usize, most: usize) -> Vec<Option<usize>> {
     first.chain([None, Some(count - 1)]).collect()
 }
 
-/// What the ranks sit on.
+/// Kind of the places that the ranks sit on.
 pub(super) fn kind(sheet: &Sheet) -> NodeKind {
     let first = sheet.seated.members.first();
     first.map_or(NodeKind::Worker, |&node| {

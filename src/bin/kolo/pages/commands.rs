@@ -97,7 +97,7 @@ fn of_command(name: &str, command: Command) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&text).replace(".br\n\n.br\n", ".br\n"))
 }
 
-/// What shells read, under the names by which they look for it.
+/// Files of completions that shells read, under the names by which they look for them.
 pub fn completions(commands: &Command) -> Vec<Leaf> {
     let shells = [
         (Shell::Bash, "bash-completion/completions/kolo"),

@@ -19,7 +19,7 @@ pub struct CType {
     pub name: String,
     /// Its comment.
     pub doc: String,
-    /// What it consists of, each with its comment.
+    /// Members, each with its comment.
     pub members: Vec<(String, String)>,
 }
 
@@ -27,7 +27,7 @@ pub struct CType {
 pub struct CHeader {
     /// Its file name.
     pub file: String,
-    /// What its first comment says.
+    /// Text of its first comment.
     pub about: String,
     /// Functions, in their order.
     pub calls: Vec<CCall>,

@@ -8,7 +8,7 @@ pub const DATE: &str = "2026-11-23";
 /// One file to be: its place under `share`, and what is in it.
 pub type Leaf = (String, String);
 
-/// What stands at the foot of every page, on the left.
+/// Text at the foot of every page, on the left.
 pub fn source() -> String {
     format!("kolo {}", env!("CARGO_PKG_VERSION"))
 }

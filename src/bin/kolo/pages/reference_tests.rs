@@ -1,5 +1,5 @@
-//! The same tables as pages of `docs/`: `c-calls.md` of the headers, `commands.md` of the command
-//! line. They are committed, and the tests here find them stale.
+//! Tables of headers and of the command line as pages of `docs/`: `c-calls.md` and `commands.md`.
+//! They are committed, and the tests here find them stale.
 
 use super::commands::told;
 use super::header::{CHeader, CType};

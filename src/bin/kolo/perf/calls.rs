@@ -25,7 +25,7 @@ impl Run<'_> {
         unsafe { self.comm.enqueue(call, self.stream) }
     }
 
-    /// What is called.
+    /// The collective that is called.
     fn collective(&self) -> Result<Collective> {
         let several = || {
             let remedy = "each of its calls names its own collective";

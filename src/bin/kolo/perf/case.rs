@@ -1,4 +1,4 @@
-//! What one line of the table measures.
+//! The case that one line of the table measures.
 
 use super::operation::Operation;
 use kolo::dtype::DataType;

@@ -1,4 +1,5 @@
-//! What the receive buffer must hold after a call, and counting what it does not.
+//! Content that the receive buffer must have after a call, and counting the elements that are
+//! wrong.
 
 use super::engine::{Collective, Content, Piece};
 use super::inputs::Inputs;

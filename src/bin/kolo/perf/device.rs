@@ -37,7 +37,7 @@ impl RankDevice {
         &self.stream
     }
 
-    /// The same for calls of kolo.
+    /// The stream as calls of kolo take it.
     pub fn calls(&self) -> Stream {
         Stream::of_device(self.stream.id().0)
     }
@@ -90,7 +90,7 @@ impl PlacedBuffer {
         }
     }
 
-    /// What the host has of it.
+    /// The host's copy of a part of it.
     pub fn bytes(&mut self, from: usize, length: usize) -> &mut [u8] {
         self.home.bytes(from, length)
     }
@@ -147,7 +147,7 @@ pub fn of_ranks(args: &PerfArgs, world: &World) -> Result<Vec<Option<u32>>> {
         .collect())
 }
 
-/// What a rank says of its GPU.
+/// Describes a rank's GPU.
 ///
 /// # Errors
 /// No such GPU.

@@ -1,4 +1,4 @@
-//! What a collective is to the measurement: elements, places, expected content, and the calls.
+//! A collective as the measurement sees it: elements, places, expected content, and the calls.
 //!
 //! A row of [`super::rows::COLLECTIVES`] says how many elements the buffers hold
 //! ([`super::layout`]), what must be in the receive buffer afterwards ([`super::content`]), how
@@ -13,14 +13,14 @@ use kolo::base::{Result, Share};
 use kolo::comm::{Communicator, Graph, RedOp, Stream};
 use kolo::dtype::DataType;
 
-/// What a stretch of the receive buffer must hold.
+/// Content that a stretch of the receive buffer must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Data of a rank, from this element of its send buffer on.
     Input(u32, usize),
     /// The reduction of the data of the first so many ranks, from this element on.
     Reduced(u32, usize),
-    /// What was there before.
+    /// The bytes that were there before.
     Untouched,
 }
 
@@ -31,13 +31,13 @@ pub struct Piece {
     pub at: usize,
     /// Elements.
     pub length: usize,
-    /// What they must be.
+    /// Content that they must have.
     pub content: Content,
 }
 
 /// One call to run, with addresses that hold what the counts say.
 pub struct Run<'a> {
-    /// What is called; of several calls each says so itself.
+    /// The collective that is called; of several calls each names its own.
     pub collective: Option<kolo::comm::Collective>,
     /// kolo.
     pub comm: &'a Communicator,

@@ -1,5 +1,5 @@
-//! What stands before the table: what is measured, and the ranks. `kolo perf` says it in its own
-//! words; the programs `*_perf` say it as nccl-tests does, so that programs can read it.
+//! Lines before the table: what is measured, and the ranks. `kolo perf` says it in its own words;
+//! the programs `*_perf` say it as nccl-tests does, so that programs can read it.
 
 use super::device;
 use super::options::PerfArgs;
@@ -83,7 +83,7 @@ fn count(number: u64, what: &str) -> String {
     }
 }
 
-/// What is measured, in words.
+/// Says in words what is measured.
 fn in_words(args: &PerfArgs, who: &Who, most: u64) -> Vec<String> {
     let nodes = match who.nodes() {
         1 => String::new(),

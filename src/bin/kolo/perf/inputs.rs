@@ -1,4 +1,4 @@
-//! What ranks send, and what they must get, for every operation of `-o`.
+//! Inputs of ranks, and the results that they must get, for every operation of `-o`.
 //!
 //! [`super::data`] has the data of operations that fold elements. This adds exact sums.
 //!
@@ -71,7 +71,7 @@ impl Inputs {
         }
     }
 
-    /// What `rank` contributes to an exact sum at `element`: the parts of the element.
+    /// Contribution of `rank` to an exact sum at `element`: the parts of the element.
     fn terms(&self, rank: u32, element: usize) -> [i128; 2] {
         let common = mix(self.data.repetition, element as u64);
         let own = mix(common, 1 + u64::from(rank));

@@ -65,7 +65,7 @@ impl Layout {
 /// Elements of the buffers of one rank.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
-    /// What the call takes as its count, or all elements of blocks of different sizes.
+    /// Count that the call takes, or all elements of blocks of different sizes.
     pub call: usize,
     /// Elements that the call is about: the size that the table shows.
     pub size: usize,
@@ -188,7 +188,7 @@ pub fn scattering_v(elements: usize, seat: &Seat) -> Counts {
     scattered(elements, seat, GAP)
 }
 
-/// The same where one block follows the other, because the call takes no places.
+/// [`scattering_v`] where one block follows the other, because the call takes no places.
 pub fn reduce_scattering_v(elements: usize, seat: &Seat) -> Counts {
     scattered(elements, seat, 0)
 }

@@ -27,7 +27,7 @@ fn field(text: &str, name: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// What the tightest control group leaves; `groups` is `/proc/self/cgroup`.
+/// Bytes that the tightest control group leaves; `groups` is `/proc/self/cgroup`.
 fn group_limit(root: &Path, groups: &str) -> u64 {
     let mut least = u64::MAX;
     for line in groups.lines() {
@@ -72,7 +72,7 @@ pub fn held() -> u64 {
     field(&text, "VmRSS:").map_or(0, |kib| kib << 10)
 }
 
-/// What a process holds after each step of a measurement, in bytes.
+/// Bytes that a process holds after each step of a measurement.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Held {
     pub at_start: u64,
@@ -82,7 +82,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// What each step took: at the start, for communicators, for buffers, for the calls.
+    /// Bytes that each step took: at the start, for communicators, for buffers, for the calls.
     pub fn steps(&self) -> [u64; 4] {
         [
             self.at_start,
@@ -111,7 +111,7 @@ pub fn report(all: &[[u64; 4]]) -> Vec<String> {
     lines
 }
 
-/// What buffers are.
+/// Kind of the buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum BufferKind {
     /// Of the allocator
@@ -127,7 +127,7 @@ pub struct Buffer {
     place: *mut u8,
     layout: Layout,
     kind: BufferKind,
-    /// What has registered it.
+    /// The communicator with which it is registered, if it is.
     registered: Option<(Communicator, RegisteredBuffer)>,
 }
 

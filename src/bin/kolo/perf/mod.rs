@@ -60,7 +60,7 @@ use table::Report;
 use team::{Meeting, Member};
 use who::Who;
 
-/// What a measurement has come to, the worse the later.
+/// Verdict on a measurement, the worse the later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Verdict {
     /// All results were right.
@@ -96,8 +96,8 @@ fn measure(args: &PerfArgs, world: &World) -> Result<Verdict> {
     result.unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the ranks of this process have come to: the first error wins, but that of a rank that only
-/// heard of another one's gives way to the cause.
+/// Outcome of the ranks of this process: the first error wins, but that of a rank that only heard
+/// of another one's gives way to the cause.
 struct Outcome(Mutex<Result<Verdict>>);
 
 impl Default for Outcome {
@@ -239,7 +239,7 @@ impl Session<'_> {
         Ok(held)
     }
 
-    /// What each rank's process took for each step; empty where nobody wants to know.
+    /// Bytes that each rank's process took for each step; empty where nobody wants to know.
     fn taken(&self, held: &Held) -> Result<Vec<[u64; 4]>> {
         if self.args.memory_report == 0 {
             return Ok(Vec::new());
@@ -307,7 +307,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// What the file says about where this was measured.
+    /// Facts for the file about where this was measured.
     fn environment(&self, who: &Who) -> Value {
         let settings: serde_json::Map<String, Value> = self
             .member

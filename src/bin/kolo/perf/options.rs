@@ -32,7 +32,7 @@ pub enum MemoryOf {
     Cuda,
 }
 
-/// What is measured, and how. Sizes take K, M, G or T for powers of 1024.
+/// Options of a measurement. Sizes take K, M, G or T for powers of 1024.
 #[derive(Args, Clone, Debug)]
 pub struct PerfArgs {
     /// The collective to measure
@@ -131,7 +131,7 @@ pub struct PerfArgs {
     #[arg(short = 'R', long = "local_register", value_name = "0|1|2", default_value_t = 0,
           value_parser = clap::value_parser!(u8).range(0..=2))]
     pub register: u8,
-    /// What buffers are; without it what -R says
+    /// Kind of the buffers; without it the one that -R asks for
     #[arg(long, value_name = "KIND", value_enum, conflicts_with = "register")]
     buffers: Option<BufferKind>,
     /// Seconds that a call may wait for another rank; 0 does not limit
@@ -206,7 +206,7 @@ pub struct PerfArgs {
     /// for itself
     #[arg(long, value_name = "WORDS", value_parser = Split::parse)]
     pub split: Option<Split>,
-    /// The same as --split 'AND MASK'
+    /// Split the ranks as --split 'AND MASK' does
     #[arg(long = "split-mask", value_name = "MASK", value_parser = Split::parse_mask,
           conflicts_with = "split")]
     pub split_mask: Option<Split>,
@@ -233,7 +233,7 @@ pub struct PerfArgs {
 }
 
 impl PerfArgs {
-    /// What buffers are.
+    /// Kind of the buffers that the options ask for.
     pub fn buffers(&self) -> BufferKind {
         let mapped = if self.register > 0 {
             BufferKind::Mapped
@@ -243,7 +243,7 @@ impl PerfArgs {
         self.buffers.unwrap_or(mapped)
     }
 
-    /// What no single option shows, given the number of ranks.
+    /// Checks the options together, given the number of ranks.
     ///
     /// # Errors
     /// Options that contradict each other.

@@ -1,4 +1,4 @@
-//! What was measured of one side of a line, and the numbers that follow from single times.
+//! Outcome of one side of a line, and the numbers that follow from single times.
 
 /// Which rank's time counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,14 +21,14 @@ impl TimeOf {
     }
 }
 
-/// What was measured of one side of a line.
+/// Outcome of one side of a line.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Times of one call.
     pub took: Took,
     /// Size by time, in 10^9 bytes per second.
     pub algbw: f64,
-    /// The same times the factor of the collective.
+    /// Size by time, times the factor of the collective.
     pub busbw: f64,
     /// Wrong elements on all ranks, where it was checked.
     pub wrong: Option<u64>,
@@ -36,7 +36,7 @@ pub struct Outcome {
     pub single: Option<Single>,
     /// The comparison, where it was asked for and the other side can do it.
     pub rival: Option<Versus>,
-    /// What did the work.
+    /// Algorithm and protocol that did the work.
     pub algorithm: String,
 }
 

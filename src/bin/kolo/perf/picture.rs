@@ -8,7 +8,7 @@ use kolo::base::{Error, Result, input_file};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// What to draw, and where to.
+/// Arguments of `kolo plot`.
 #[derive(Args, Clone, Debug)]
 pub struct PlotArgs {
     /// Files that `kolo perf --json` has written

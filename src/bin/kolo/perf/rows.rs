@@ -20,7 +20,7 @@ fn scans(op: Operation) -> bool {
     folds(op) && op != Operation::Built(ReduceOp::Avg)
 }
 
-/// What all ranks but one have to send or to receive.
+/// Part of the data that a rank has to send or to receive: the blocks of all ranks but one.
 fn each_block(nranks: f64) -> f64 {
     (nranks - 1.0) / nranks
 }

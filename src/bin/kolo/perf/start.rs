@@ -75,7 +75,7 @@ pub fn main(parsed: std::result::Result<PerfArgs, clap::Error>) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// What this process can find without the others.
+/// Checks all that this process can check without the others.
 fn alone(
     parsed: std::result::Result<PerfArgs, clap::Error>,
     settings: &Result<Settings>,
@@ -182,7 +182,7 @@ fn summary(all: &[String]) -> (u8, Vec<String>) {
     (code.unwrap_or(0), said.collect())
 }
 
-/// What the options say together, and with the way the program was started.
+/// Checks the options together, and with the way the program was started.
 fn check(args: &PerfArgs, world: &World) -> Result<()> {
     let nranks = args.per_process() * world.processes();
     let groups = args.groups().map_or(vec![nranks], |groups| {

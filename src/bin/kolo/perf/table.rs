@@ -15,14 +15,14 @@ use kolo::base::{Code, Error, Result};
 use serde_json::{Value, json};
 use std::io::IsTerminal;
 
-/// What one rank prints: the table, a progress bar, and at last the file.
+/// Output of one rank: the table, a progress bar, and at last the file.
 pub struct Report<'a> {
     args: &'a PerfArgs,
     bar: Option<ProgressBar>,
     rows: Vec<Value>,
     busbw: Vec<f64>,
     wrong: u64,
-    /// What is known about the run, for the file.
+    /// Facts about the run, for the file.
     pub environment: Value,
 }
 
@@ -187,7 +187,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// What was measured, as numbers and as a picture.
+    /// Writes the results as numbers and as a picture.
     fn files(&self, document: &Value) -> Result<()> {
         if let Some(path) = &self.args.json {
             let text = serde_json::to_string_pretty(document).unwrap_or_default() + "\n";

@@ -54,7 +54,7 @@ pub fn parse(
     Ok(args)
 }
 
-/// What is to be said of options before the table.
+/// Lines about options that stand before the table.
 pub fn notes(args: &PerfArgs) -> Vec<String> {
     let mut notes = Vec::new();
     let of_gpus = [

@@ -12,7 +12,7 @@ use kolo::tune::{Asked, Choice, Combining, Route, Table};
 /// Knows what a communicator chooses.
 pub struct Ways {
     table: Table,
-    /// What computes it; absent where it consists of several calls.
+    /// Collective that computes it; absent where it consists of several calls.
     collective: Option<Collective>,
     nranks: u32,
 }
@@ -30,8 +30,7 @@ impl Ways {
         })
     }
 
-    /// What did the work of a call of so many bytes; `direct` if the buffers were read where they
-    /// lie.
+    /// Names the way of a call of `bytes` bytes; `direct` if the buffers were read where they lie.
     pub fn name(&self, case: &Case, bytes: usize, direct: bool) -> String {
         let Some(collective) = self.collective.filter(|collective| !collective.is_vector()) else {
             return "messages".to_string();
