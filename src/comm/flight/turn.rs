@@ -22,8 +22,9 @@ use std::time::Duration;
 /// kolo, and by no other. False: MPI is finalised, or this thread may not call it.
 pub type IdleHook = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// Between turns of one who does not sleep, while MPI moves nothing.
-const POLLED: Duration = Duration::from_micros(20);
+/// Between turns of one who does not sleep, while MPI moves nothing; a wait that is shorter gets no
+/// turns of its own, but those of a call that moves data.
+pub(super) const POLLED: Duration = Duration::from_micros(20);
 /// Between turns of one whose own call moves data meanwhile.
 const MOVING: Duration = Duration::from_micros(500);
 /// The longest nap between two turns. With what the system adds it is less than a millisecond.
@@ -179,9 +180,10 @@ pub(in crate::comm) fn waiting(hook: &IdleHook) -> bool {
 }
 
 /// Gives MPI a turn, more seldom, from a thread whose call moves data and which has better to do.
+/// False: this thread may not.
 #[cold]
-pub(in crate::comm) fn moving(hook: &IdleHook) {
-    turn(hook, MOVING);
+pub(in crate::comm) fn moving(hook: &IdleHook) -> bool {
+    turn(hook, MOVING)
 }
 
 /// How long one may sleep until the next turn: not at all (`None`), for MPI moves data, or so long.

@@ -82,9 +82,7 @@ impl<'a> Waiter<'a> {
         if self.inner.is_stopped() {
             return self.slow(peer);
         }
-        if let Some(hook) = &self.inner.idle {
-            turn::waiting(hook);
-        }
+        self.turn();
         std::hint::spin_loop();
         Ok(())
     }
@@ -115,6 +113,8 @@ struct Long<'a> {
     noted: Option<u64>,
     call: WaitingCall,
     since: Moment,
+    /// It has lasted for less than the time between two turns, as far as was seen.
+    is_young: bool,
     yields: u32,
     /// How busy this thread had been at the first look at the clock.
     busy: Option<Duration>,
@@ -147,6 +147,7 @@ impl<'a> Long<'a> {
             noted,
             call,
             since: clock::now(),
+            is_young: true,
             yields: 0,
             busy: None,
             nap: FIRST_NAP,
@@ -169,7 +170,10 @@ impl<'a> Long<'a> {
         self.yields = self.yields.wrapping_add(1);
         let carries = self.inner.links().is_some_and(Links::is_busy);
         if let Some(hook) = &self.inner.idle {
-            self.has_turns = turn::waiting(hook);
+            self.has_turns = match self.is_short() {
+                true => turn::moving(hook),
+                false => turn::waiting(hook),
+            };
         }
         let engine = Engine::global();
         if engine.busy() {
@@ -202,6 +206,13 @@ impl<'a> Long<'a> {
             false => self.sleep(rest),
         }
         self.look(peer)
+    }
+
+    /// Whether the wait has been so short that it may end at any moment: a turn of MPI's, in which
+    /// some MPIs give the core away, would take longer than most calls.
+    fn is_short(&mut self) -> bool {
+        self.is_young = self.is_young && self.since.waited() < turn::POLLED;
+        self.is_young
     }
 
     /// Gives the core to whoever wants it, and looks around now and then.
