@@ -227,6 +227,16 @@ impl DeviceEngine {
         unsafe { engine.exchange(halves, waiting) }
     }
 
+    /// Copies a block that this rank has for itself: one step of a plan.
+    ///
+    /// # Safety
+    /// Both places have so many bytes, and nobody else touches them; they are apart.
+    pub unsafe fn copy_own(&mut self, from: *const u8, to: *mut u8, bytes: usize) {
+        let DeviceEngine::Host(engine) = self;
+        // SAFETY: passed on.
+        unsafe { engine.copy_own(from, to, bytes) }
+    }
+
     /// Begins a bundle of small messages.
     pub fn clear_messages(&mut self) {
         let DeviceEngine::Host(engine) = self;

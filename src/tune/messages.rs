@@ -13,7 +13,8 @@ use crate::plan::{Algorithm, Collective};
 const MOST_MESSAGE_BYTES: usize = 4096;
 
 /// Whether messages and blocks of this size go without interpretation.
-fn is_small_message(bytes: usize) -> bool {
+#[inline]
+pub fn is_small_message(bytes: usize) -> bool {
     bytes <= MOST_MESSAGE_BYTES
 }
 

@@ -44,6 +44,7 @@ pub use decided::Decided;
 pub use geometry::geometry;
 pub use grid::{CLASSES, Cell, class_of};
 pub use measured::Measured;
+pub use messages::is_small_message;
 pub use predict::{Setting, predict};
 pub use protocol::ProtocolChoice;
 pub use route::{Asked, Combining, Route};

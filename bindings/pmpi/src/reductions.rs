@@ -12,6 +12,7 @@ use crate::sys::{
     koloScan,
 };
 use crate::turn::{Elements, Out, Scratch, in_place};
+use crate::vectors::List;
 use mpi::ffi;
 use std::ffi::{c_int, c_void};
 
@@ -339,7 +340,7 @@ pub unsafe fn equal_blocks(call: &Folded, count: i64) -> Option<c_int> {
 
 /// # Safety
 /// As MPI_Reduce_scatter has it; `counts` has one number for each rank.
-pub unsafe fn blocks_of(call: &Folded, counts: Vec<usize>) -> Option<c_int> {
+pub unsafe fn blocks_of(call: &Folded, counts: List<usize>) -> Option<c_int> {
     // SAFETY: the caller's promise.
     let Begun { state, kind, op } = unsafe { begin(call, Collective::ReduceScatter)? };
     let all = counts
@@ -364,7 +365,7 @@ pub unsafe fn blocks_of(call: &Folded, counts: Vec<usize>) -> Option<c_int> {
 
 enum Blocks {
     Equal(usize),
-    Of(Vec<usize>),
+    Of(List<usize>),
 }
 
 /// # Safety

@@ -101,7 +101,7 @@ impl Place {
 
     /// Blocks of different sizes.
     pub fn unequal(&self, blocks: &Blocks) -> Option<Results> {
-        self.results(blocks.all())
+        self.results(blocks.all().collect())
     }
 
     /// # Safety

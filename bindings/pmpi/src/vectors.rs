@@ -8,22 +8,26 @@ use crate::moves::{Side, arrived, is_rank};
 use crate::sys::{BYTE, NO_STREAM, koloAllGatherV, koloAllToAllV, koloGatherV, koloScatterV};
 use crate::turn::{Elements, In, Out, Scratch, in_place};
 use mpi::ffi;
+use smallvec::SmallVec;
 use std::ffi::{c_int, c_void};
+
+/// A list with an entry for each rank: on few ranks it takes no memory of the heap.
+pub type List<T> = SmallVec<[T; 8]>;
 
 /// The blocks of one side of a call: one for each rank.
 pub struct Blocks {
     /// Where displacements count from, with the type of the elements.
     pub base: Elements,
-    pub counts: Vec<usize>,
+    pub counts: List<usize>,
     /// In elements.
-    pub displacements: Vec<isize>,
+    pub displacements: List<isize>,
 }
 
 /// Blocks as kolo takes them: bytes from one place on, none of them negative.
 struct Plain {
     at: *mut c_void,
-    bytes: Vec<usize>,
-    offsets: Vec<usize>,
+    bytes: List<usize>,
+    offsets: List<usize>,
     /// Where they lie packed, one behind the other.
     scratch: Option<(Scratch, usize)>,
 }
@@ -59,7 +63,7 @@ impl Blocks {
     /// Where they lie, or memory for all of them, `which` of the two that a communicator keeps.
     fn plain(&self, state: &mut State, which: usize, copied: bool) -> Plain {
         let size = self.base.kind.size;
-        let bytes: Vec<usize> = self.counts.iter().map(|&count| count * size).collect();
+        let bytes: List<usize> = self.counts.iter().map(|&count| count * size).collect();
         if self.lie_plain() && !copied {
             let offsets = (self.counts.iter().zip(&self.displacements))
                 .map(|(&count, &first)| if count == 0 { 0 } else { first as usize * size })
@@ -71,7 +75,7 @@ impl Blocks {
                 scratch: None,
             };
         }
-        let mut offsets = Vec::with_capacity(bytes.len());
+        let mut offsets = List::with_capacity(bytes.len());
         let mut total = 0;
         for &block in &bytes {
             offsets.push(total);
@@ -127,25 +131,22 @@ impl Blocks {
     }
 
     /// Whether a plain block may share memory with one of the others'.
-    fn overlaps(&self, others: &[Elements]) -> bool {
-        let reach = |blocks: &mut dyn Iterator<Item = Elements>| {
+    fn overlaps(&self, others: impl Iterator<Item = Elements>) -> bool {
+        fn reach(blocks: impl Iterator<Item = Elements>) -> (usize, usize) {
             blocks
                 .map(|block| block.reach())
                 .filter(|block| !block.is_empty())
                 .fold((usize::MAX, 0), |(low, high), block| {
                     (low.min(block.start), high.max(block.end))
                 })
-        };
-        let mine = reach(&mut (0..self.counts.len()).map(|rank| self.block(rank)));
-        let theirs = reach(&mut others.iter().copied());
+        }
+        let (mine, theirs) = (reach(self.all()), reach(others));
         mine.0 < theirs.1 && theirs.0 < mine.1
     }
 
     /// All of them.
-    pub fn all(&self) -> Vec<Elements> {
-        (0..self.counts.len())
-            .map(|rank| self.block(rank))
-            .collect()
+    pub fn all(&self) -> impl Iterator<Item = Elements> {
+        (0..self.counts.len()).map(|rank| self.block(rank))
     }
 }
 
@@ -173,7 +174,7 @@ pub unsafe fn allgatherv(send: &Side, recv: &Blocks, comm: ffi::MPI_Comm) -> Opt
     // SAFETY: the program's buffers hold what it says.
     unsafe {
         let to = recv.plain(state, 1, false);
-        let copied = to.scratch.is_none() && !inside && recv.overlaps(&[from]);
+        let copied = to.scratch.is_none() && !inside && recv.overlaps(std::iter::once(from));
         let out = match Out::of(state, &from, copied) {
             Ok(out) => out,
             Err(code) => return Some(code),
@@ -215,7 +216,9 @@ pub unsafe fn gatherv(
     unsafe {
         let to = recv.map(|recv| recv.plain(state, 1, false));
         let overlaps = match (recv, &to) {
-            (Some(recv), Some(to)) => to.scratch.is_none() && !inside && recv.overlaps(&[from]),
+            (Some(recv), Some(to)) => {
+                to.scratch.is_none() && !inside && recv.overlaps(std::iter::once(from))
+            }
             _ => false,
         };
         let out = match Out::of(state, &from, overlaps) {
@@ -264,7 +267,7 @@ pub unsafe fn scatterv(
     take(state, Collective::Scatterv, Size::Unknown)?;
     // SAFETY: the program's buffers hold what it says.
     unsafe {
-        let copied = send.is_some_and(|send| !inside && send.overlaps(&[to]));
+        let copied = send.is_some_and(|send| !inside && send.overlaps(std::iter::once(to)));
         let out = match send.map(|send| send.out(state, copied)).transpose() {
             Ok(out) => out,
             Err(code) => return Some(code),
@@ -324,7 +327,7 @@ pub unsafe fn alltoallv(
     take(state, Collective::Alltoallv, Size::Unknown)?;
     // SAFETY: the program's buffers hold what it says.
     unsafe {
-        let copied = send.is_none_or(|send| send.overlaps(&recv.all()));
+        let copied = send.is_none_or(|send| send.overlaps(recv.all()));
         let out = match from.out(state, copied) {
             Ok(out) => out,
             Err(code) => return Some(code),

@@ -6,6 +6,7 @@
 
 use super::call::{Checked, Collective};
 use super::exact;
+use super::small_parts::are_small;
 use super::waiting_call::WaitingCall;
 use crate::base::{Error, Result};
 use crate::comm::flight::op::Op;
@@ -46,6 +47,11 @@ impl Inner {
             _ if is_message => self.message_at_once(exec, checked),
             // First, as these are the shortest.
             Route::Messages(choice) => return self.small_messages(exec, checked, number, choice),
+            Route::Parts => {
+                let parts = checked.parts.as_deref();
+                let small = parts.filter(|parts| are_small(checked, parts));
+                small.map(|parts| self.small_parts(exec, checked, parts, number))
+            }
             route => self.rooted_at_once(exec, checked, number, route),
         };
         if let Some(ended) = at_once {

@@ -6,6 +6,7 @@
 
 use super::call::{Call, Checked, Collective};
 use super::graph::Graph;
+use super::group;
 use super::handles::RedOp;
 use super::parts::{Deed, Part};
 use crate::base::exchange::{self, Transfer};
@@ -15,8 +16,13 @@ use crate::comm::flight::stream::Stream;
 use crate::comm::state::Inner;
 use crate::dtype::DataType;
 use crate::wire::signature::{Fields, Signature};
+use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
+
+/// A list with an entry for each block: on few ranks it takes no memory of the heap, for that
+/// would take longer than to move the data.
+type List<T> = SmallVec<[T; 8]>;
 
 /// Blocks of a buffer, in elements.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +88,14 @@ impl Communicator {
         call: &VectorCall<'_>,
         stream: Option<&Stream>,
     ) -> Result<()> {
-        let run = || self.run_checked(&mut self.check_vector(call)?, stream);
+        let run = || {
+            let (mut checked, parts) = self.check_vector(call)?;
+            let is_alone = stream.is_none() && !group::active() && !self.inner.seen.at_all;
+            if is_alone && let Some(ended) = self.inner.parts_at_once(&mut checked, &parts) {
+                return ended;
+            }
+            self.run_checked(&mut checked.with(&parts), stream)
+        };
         run().map_err(|error| self.inner.tells(error).during(call.collective.name()))
     }
 
@@ -96,11 +109,14 @@ impl Communicator {
         call: &VectorCall<'_>,
         stream: &Stream,
     ) -> Result<()> {
-        let run = || self.on_stream(&mut self.check_vector(call)?, stream, true);
+        let run = || {
+            let (checked, parts) = self.check_vector(call)?;
+            self.on_stream(&mut checked.with(&parts), stream, true)
+        };
         run().map_err(|error| self.inner.tells(error).during(call.collective.name()))
     }
 
-    fn check_vector(&self, call: &VectorCall<'_>) -> Result<Checked> {
+    fn check_vector(&self, call: &VectorCall<'_>) -> Result<(Checked, List<Part>)> {
         self.inner.callable()?;
         if let Some(graph) = call.graph
             && !Arc::ptr_eq(&graph.communicator().inner, &self.inner)
@@ -119,7 +135,7 @@ impl Communicator {
 
 impl Inner {
     /// Checks everything that one rank can see, and takes the call apart.
-    fn check_vector(&self, call: &VectorCall<'_>) -> Result<Checked> {
+    fn check_vector(&self, call: &VectorCall<'_>) -> Result<(Checked, List<Part>)> {
         let sketch = Call {
             collective: call.collective,
             send: call.send,
@@ -130,8 +146,8 @@ impl Inner {
             peer: call.root,
         };
         let mut checked = self.check(&sketch)?;
-        let messages = match call.graph {
-            Some(graph) => graph.messages(call.collective),
+        let messages: List<Transfer> = match call.graph {
+            Some(graph) => graph.messages(call.collective).into(),
             None => {
                 exchange::transfers(call.collective, self.rank, self.nranks, call.root).collect()
             }
@@ -149,23 +165,22 @@ impl Inner {
             };
             Signature::pack(fields).0
         };
-        let parts: Vec<Part> = messages
+        let parts: List<Part> = messages
             .iter()
             .filter_map(|message| regions.part(call, *message, self.rank, sign))
             .collect();
         checked.signature = sign(regions.shared_count(call));
         checked.bytes = parts.iter().map(|part| part.count).sum();
-        checked.parts = Some(parts.into());
-        Ok(checked)
+        Ok((checked, parts))
     }
 }
 
 /// The blocks that a call uses on this rank, as ranges of elements.
 struct Regions {
-    send: Vec<Range<usize>>,
-    recv: Vec<Range<usize>>,
+    send: List<Range<usize>>,
+    recv: List<Range<usize>>,
     /// Blocks of input and output that are the same data.
-    own: Vec<(usize, usize)>,
+    own: List<(usize, usize)>,
 }
 
 impl Regions {
@@ -239,7 +254,7 @@ impl Regions {
                     to == recv && bytes(call.send as usize, &self.send[from]) == *range
                 })
         };
-        let mut ranges: Vec<(Range<usize>, &str, usize)> = Vec::new();
+        let mut ranges: List<(Range<usize>, &str, usize)> = List::new();
         for (number, block) in self.recv.iter().enumerate().filter(|(_, b)| !b.is_empty()) {
             ranges.push((bytes(call.recv as usize, block), "receive", number));
         }
@@ -336,7 +351,7 @@ fn regions(
     blocks: Blocks,
     number: usize,
     dtype: DataType,
-) -> Result<Vec<Range<usize>>> {
+) -> Result<List<Range<usize>>> {
     let most = isize::MAX as usize / dtype.size_bytes();
     let lengths = match blocks {
         Blocks::Equal(_) => number,
@@ -384,6 +399,16 @@ fn too_large(side: &str, block: usize, start: usize, count: usize) -> Error {
         ),
     };
     Error::argument(what, "check how counts and displacements are computed")
+}
+
+impl Checked {
+    /// With the parts that it consists of.
+    fn with(self, parts: &[Part]) -> Checked {
+        Checked {
+            parts: Some(parts.into()),
+            ..self
+        }
+    }
 }
 
 impl Call {
