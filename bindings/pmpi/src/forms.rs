@@ -8,7 +8,7 @@ use crate::moves::{self, Side};
 use crate::reductions::{self, Folded};
 use crate::results::Place;
 use crate::turn::{Elements, in_place};
-use crate::vectors::{self, Blocks, List};
+use crate::vectors::{self, Blocks, RankList};
 use crate::{contained, native, report, verify};
 use mpi::ffi::{MPI_Comm, MPI_Datatype, MPI_Op};
 use std::ffi::{c_int, c_void};
@@ -158,7 +158,7 @@ fn side<C: Whole>(at: *const c_void, count: C, datatype: MPI_Datatype) -> Side {
 
 /// # Safety
 /// `counts` has `ranks` numbers.
-unsafe fn counts<C: Whole>(counts: *const C, ranks: usize) -> Option<List<usize>> {
+unsafe fn counts<C: Whole>(counts: *const C, ranks: usize) -> Option<RankList<usize>> {
     if counts.is_null() {
         return None;
     }

@@ -12,7 +12,7 @@ use crate::sys::{
     koloScan,
 };
 use crate::turn::{Elements, Out, Scratch, in_place};
-use crate::vectors::List;
+use crate::vectors::RankList;
 use mpi::ffi;
 use std::ffi::{c_int, c_void};
 
@@ -340,7 +340,7 @@ pub unsafe fn equal_blocks(call: &Folded, count: i64) -> Option<c_int> {
 
 /// # Safety
 /// As MPI_Reduce_scatter has it; `counts` has one number for each rank.
-pub unsafe fn blocks_of(call: &Folded, counts: List<usize>) -> Option<c_int> {
+pub unsafe fn blocks_of(call: &Folded, counts: RankList<usize>) -> Option<c_int> {
     // SAFETY: the caller's promise.
     let Begun { state, kind, op } = unsafe { begin(call, Collective::ReduceScatter)? };
     let all = counts
@@ -365,7 +365,7 @@ pub unsafe fn blocks_of(call: &Folded, counts: List<usize>) -> Option<c_int> {
 
 enum Blocks {
     Equal(usize),
-    Of(List<usize>),
+    Of(RankList<usize>),
 }
 
 /// # Safety

@@ -12,22 +12,22 @@ use smallvec::SmallVec;
 use std::ffi::{c_int, c_void};
 
 /// A list with an entry for each rank: on few ranks it takes no memory of the heap.
-pub type List<T> = SmallVec<[T; 8]>;
+pub type RankList<T> = SmallVec<[T; 8]>;
 
 /// The blocks of one side of a call: one for each rank.
 pub struct Blocks {
     /// Where displacements count from, with the type of the elements.
     pub base: Elements,
-    pub counts: List<usize>,
+    pub counts: RankList<usize>,
     /// In elements.
-    pub displacements: List<isize>,
+    pub displacements: RankList<isize>,
 }
 
 /// Blocks as kolo takes them: bytes from one place on, none of them negative.
 struct Plain {
     at: *mut c_void,
-    bytes: List<usize>,
-    offsets: List<usize>,
+    bytes: RankList<usize>,
+    offsets: RankList<usize>,
     /// Where they lie packed, one behind the other.
     scratch: Option<(Scratch, usize)>,
 }
@@ -63,7 +63,7 @@ impl Blocks {
     /// Where they lie, or memory for all of them, `which` of the two that a communicator keeps.
     fn plain(&self, state: &mut State, which: usize, copied: bool) -> Plain {
         let size = self.base.kind.size;
-        let bytes: List<usize> = self.counts.iter().map(|&count| count * size).collect();
+        let bytes: RankList<usize> = self.counts.iter().map(|&count| count * size).collect();
         if self.lie_plain() && !copied {
             let offsets = (self.counts.iter().zip(&self.displacements))
                 .map(|(&count, &first)| if count == 0 { 0 } else { first as usize * size })
@@ -75,7 +75,7 @@ impl Blocks {
                 scratch: None,
             };
         }
-        let mut offsets = List::with_capacity(bytes.len());
+        let mut offsets = RankList::with_capacity(bytes.len());
         let mut total = 0;
         for &block in &bytes {
             offsets.push(total);

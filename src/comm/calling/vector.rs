@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 /// A list with an entry for each block: on few ranks it takes no memory of the heap, for that
 /// would take longer than to move the data.
-type List<T> = SmallVec<[T; 8]>;
+type BlockList<T> = SmallVec<[T; 8]>;
 
 /// Blocks of a buffer, in elements.
 #[derive(Clone, Copy, Debug)]
@@ -116,7 +116,7 @@ impl Communicator {
         run().map_err(|error| self.inner.tells(error).during(call.collective.name()))
     }
 
-    fn check_vector(&self, call: &VectorCall<'_>) -> Result<(Checked, List<Part>)> {
+    fn check_vector(&self, call: &VectorCall<'_>) -> Result<(Checked, BlockList<Part>)> {
         self.inner.callable()?;
         if let Some(graph) = call.graph
             && !Arc::ptr_eq(&graph.communicator().inner, &self.inner)
@@ -135,7 +135,7 @@ impl Communicator {
 
 impl Inner {
     /// Checks everything that one rank can see, and takes the call apart.
-    fn check_vector(&self, call: &VectorCall<'_>) -> Result<(Checked, List<Part>)> {
+    fn check_vector(&self, call: &VectorCall<'_>) -> Result<(Checked, BlockList<Part>)> {
         let sketch = Call {
             collective: call.collective,
             send: call.send,
@@ -146,7 +146,7 @@ impl Inner {
             peer: call.root,
         };
         let mut checked = self.check(&sketch)?;
-        let messages: List<Transfer> = match call.graph {
+        let messages: BlockList<Transfer> = match call.graph {
             Some(graph) => graph.messages(call.collective).into(),
             None => {
                 exchange::transfers(call.collective, self.rank, self.nranks, call.root).collect()
@@ -165,7 +165,7 @@ impl Inner {
             };
             Signature::pack(fields).0
         };
-        let parts: List<Part> = messages
+        let parts: BlockList<Part> = messages
             .iter()
             .filter_map(|message| regions.part(call, *message, self.rank, sign))
             .collect();
@@ -177,10 +177,10 @@ impl Inner {
 
 /// The blocks that a call uses on this rank, as ranges of elements.
 struct Regions {
-    send: List<Range<usize>>,
-    recv: List<Range<usize>>,
+    send: BlockList<Range<usize>>,
+    recv: BlockList<Range<usize>>,
     /// Blocks of input and output that are the same data.
-    own: List<(usize, usize)>,
+    own: BlockList<(usize, usize)>,
 }
 
 impl Regions {
@@ -254,7 +254,7 @@ impl Regions {
                     to == recv && bytes(call.send as usize, &self.send[from]) == *range
                 })
         };
-        let mut ranges: List<(Range<usize>, &str, usize)> = List::new();
+        let mut ranges: BlockList<(Range<usize>, &str, usize)> = BlockList::new();
         for (number, block) in self.recv.iter().enumerate().filter(|(_, b)| !b.is_empty()) {
             ranges.push((bytes(call.recv as usize, block), "receive", number));
         }
@@ -351,7 +351,7 @@ fn regions(
     blocks: Blocks,
     number: usize,
     dtype: DataType,
-) -> Result<List<Range<usize>>> {
+) -> Result<BlockList<Range<usize>>> {
     let most = isize::MAX as usize / dtype.size_bytes();
     let lengths = match blocks {
         Blocks::Equal(_) => number,
