@@ -9,7 +9,7 @@ use super::hardware::Machine;
 use super::{CpuSet, MAX_CPUS};
 use crate::base::{Error, Result};
 
-/// What a process may use.
+/// Processors that a process may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usable {
     /// PUs it may run on, never empty.
@@ -22,13 +22,13 @@ pub struct Usable {
 }
 
 impl Usable {
-    /// What the calling thread may use on this machine. Errors: the system does not tell the
-    /// binding; the binding and the topology have no processor in common.
+    /// Returns what the calling thread may use on this machine. Errors: the system does not tell
+    /// the binding; the binding and the topology have no processor in common.
     pub fn here(machine: &Machine) -> Result<Usable> {
         Usable::of(machine, &affinity()?, cgroup::quota())
     }
 
-    /// What a thread with this binding and this quota may use: a pure function.
+    /// Returns what a thread with this binding and this quota may use: a pure function.
     pub fn of(machine: &Machine, binding: &CpuSet, quota: Option<Quota>) -> Result<Usable> {
         let cpus = binding.intersection(machine.cpus());
         if cpus.is_empty() {
@@ -65,7 +65,7 @@ pub fn affinity() -> Result<CpuSet> {
     affinity_of(unsafe { libc::pthread_self() })
 }
 
-/// The same for a thread of this process, which must be alive.
+/// The processors that a thread of this process may run on. The thread must be alive.
 pub(super) fn affinity_of(thread: libc::pthread_t) -> Result<CpuSet> {
     let mut words = vec![0_u64; (MAX_CPUS / 64) as usize];
     let bytes = std::mem::size_of_val(words.as_slice());

@@ -92,11 +92,11 @@ pub struct Tree {
 pub struct Channels {
     /// One a channel.
     pub rings: Vec<Ring>,
-    /// What each ring carries, in megabytes per second and direction.
+    /// Bandwidth of each ring, in megabytes per second and direction.
     pub ring_megabytes_per_s: u32,
     /// One a channel.
     pub trees: Vec<Tree>,
-    /// What a rank in the middle of each tree sends, half of it up and half down.
+    /// Bandwidth that a rank in the middle of each tree sends with, half of it up and half down.
     pub tree_megabytes_per_s: u32,
     /// For every node the names of its network ports.
     pub nets: Vec<Vec<String>>,

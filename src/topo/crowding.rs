@@ -105,7 +105,7 @@ pub fn crowding(local: &[&RankPlace]) -> Crowding {
     }
 }
 
-/// What the quotas of a node leave.
+/// Processors that the quotas of a node leave.
 struct Quotas {
     /// Processors' worth of time, rounded up; ranks without a quota add their cores.
     cores: u32,

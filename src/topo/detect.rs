@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 /// Files may have this size. A machine with 4096 PUs has about 10 MB.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// What the source of a live machine is called.
+/// Name of a live machine as a source.
 const LIVE: &str = "this machine";
 
 static WITHOUT_DEVICES: OnceLock<Result<Machine>> = OnceLock::new();
@@ -57,7 +57,7 @@ impl Machine {
         Ok(machine)
     }
 
-    /// The same, where `notes` take the warnings.
+    /// Reads a machine, where `notes` take the warnings.
     pub fn from_xml(text: &str, source: &str, notes: &Notes) -> Result<Machine> {
         let document = xml::open(text, source, xml::REMEDY)?;
         let format = xml::format(&document, source, notes)?;

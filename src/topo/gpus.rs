@@ -168,7 +168,7 @@ impl Description {
     }
 }
 
-/// What NVLinks join, each pair once.
+/// Pairs of devices that NVLinks join, each once.
 fn joined(graph: &Graph) -> BTreeSet<(String, String)> {
     let links = graph.links.iter();
     let links = links.filter(|link| link.kind == LinkKind::NvLink);

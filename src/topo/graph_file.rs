@@ -340,7 +340,7 @@ mod tests {
         );
     }
 
-    /// What is replaced in a good file, by what, and what is then said.
+    /// Mistakes in a good file: the text that is replaced, its replacement, and the message.
     const BAD: &[(&str, &str, &str)] = &[
         (
             "version = 1",

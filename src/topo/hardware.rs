@@ -9,12 +9,12 @@
 use super::CpuSet;
 use serde::{Deserialize, Serialize};
 
-/// What an [`Object`] is.
+/// Kind of an [`Object`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ObjectKind {
     /// The whole machine: the root.
     Machine,
-    /// What sits in a socket.
+    /// A package, which sits in a socket.
     Package,
     /// A chip inside a package.
     Die,
@@ -36,7 +36,7 @@ pub enum ObjectKind {
 /// A part of the machine that has processors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Object {
-    /// What it is.
+    /// Its kind.
     pub kind: ObjectKind,
     /// Number given by the operating system, where it gives one. Core numbers may repeat in
     /// another package; PU numbers are unique.
@@ -60,7 +60,7 @@ pub struct NumaNode {
     pub cpus: CpuSet,
     /// Memory in bytes.
     pub memory_bytes: u64,
-    /// What kind of memory, where it is not ordinary (`HBM`, `NVM`, `GPUMemory`).
+    /// Kind of memory, where it is not ordinary (`HBM`, `NVM`, `GPUMemory`).
     pub subtype: Option<String>,
 }
 
@@ -71,7 +71,7 @@ pub struct Core {
     pub cpus: CpuSet,
 }
 
-/// What a device does.
+/// Use of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum DeviceClass {
     /// Ethernet, and InfiniBand in its role as an IP interface.
@@ -104,7 +104,7 @@ pub struct PciId {
 /// A device: a PCI function, or what the operating system made of one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
-    /// What it does.
+    /// Its use.
     pub class: DeviceClass,
     /// `eth0`, `mlx5_0`, `cuda0`; a PCI function without such a name has its bus address here.
     pub name: String,

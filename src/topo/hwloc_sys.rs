@@ -50,7 +50,7 @@ const KEEP_NONE: c_int = 1;
 /// `HWLOC_TYPE_FILTER_KEEP_IMPORTANT`: leaves out bridges without devices and minor functions.
 const KEEP_IMPORTANT: c_int = 3;
 
-/// What a topology is to hold beside processors, caches and memory.
+/// Whether a topology is to hold devices beside processors, caches and memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Devices {
     /// PCI and OS devices too; asking for them costs some milliseconds.

@@ -46,8 +46,8 @@ pub fn near_devices(
     nearest.filter(tells)
 }
 
-/// What the machine's own list says. Behind the address of the device itself may stand what the
-/// system made of it (`virtio2`).
+/// Looks the device up in the machine's own list. Behind the address of the device itself may stand
+/// what the system made of it (`virtio2`).
 fn listed(machine: &Machine, pci_path: &str) -> Option<CpuSet> {
     pci_path.rsplit('/').find_map(|part| {
         let is_it = |bus: &String| bus.eq_ignore_ascii_case(part);
@@ -57,7 +57,7 @@ fn listed(machine: &Machine, pci_path: &str) -> Option<CpuSet> {
     })
 }
 
-/// What the system says of a device of this machine: at its place in the tree, or above it.
+/// Asks the system about a device of this machine: at its place in the tree, or above it.
 pub(super) fn in_tree(pci_path: &Path) -> Option<CpuSet> {
     let mut folders = pci_path.ancestors();
     let text = folders.find_map(|at| std::fs::read_to_string(at.join("local_cpulist")).ok())?;

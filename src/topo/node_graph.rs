@@ -1,4 +1,5 @@
-//! What one node contributes: its ranks in ring order and in chain order, channel by channel.
+//! The part of one node in the rings and trees: its ranks in ring order and in chain order, channel
+//! by channel.
 //!
 //! Ranks are named by their position on the node (0, 1, ...), so that the same text serves every
 //! node of a kind. A ring of one node is closed; on several nodes it is a chain that begins and
@@ -50,7 +51,7 @@ pub struct TreePart {
     pub second_exit: Option<Exit>,
 }
 
-/// What connections follow from where no ring or tree leads them; empty on one node alone.
+/// Ports by which members are reached where no ring or tree leads to them; empty on one node alone.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Reach {
     /// The bus address of each port's card, by which networks know it; empty where it has none.
@@ -59,7 +60,7 @@ pub struct Reach {
     pub nearest: Vec<Vec<Exit>>,
 }
 
-/// What one node contributes.
+/// The part of one node in the rings and trees.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NodeGraph {
     /// The ranks of the node, in ascending order: member `i` is `ranks[i]`.
@@ -68,12 +69,12 @@ pub struct NodeGraph {
     pub nets: Vec<String>,
     /// Rings, one a channel.
     pub rings: Vec<RingPart>,
-    /// What each ring carries, in megabytes per second and direction.
+    /// Bandwidth of each ring, in megabytes per second and direction.
     pub ring_megabytes_per_s: u32,
     /// Trees; fewer than rings where each takes more of the links.
     pub trees: Vec<TreePart>,
-    /// What a rank in the middle of each tree sends in megabytes per second, half of it up and half
-    /// down: a tree and a ring of one rate reduce equally fast.
+    /// Bandwidth that a rank in the middle of each tree sends with, in megabytes per second, half
+    /// of it up and half down: a tree and a ring of one rate reduce equally fast.
     pub tree_megabytes_per_s: u32,
     /// How members reach the ports beside that; no part of a graph file.
     pub reach: Reach,

@@ -1,4 +1,4 @@
-//! What a reader of foreign files passed over, and whether it may.
+//! Notes of a reader of foreign files: what it passed over, and whether it may.
 //!
 //! **Problem.** Topology files come from many libraries and versions. A reader that refuses what it
 //! does not know refuses most of them; one that passes it over in silence hides mistakes.
@@ -19,7 +19,7 @@ const MOST: usize = 20;
 /// So many different warnings are given in one process.
 const MOST_GIVEN: usize = 1000;
 
-/// What was passed over in one file.
+/// Notes of what was passed over in one file.
 #[derive(Debug, Default)]
 pub struct Notes {
     strict: bool,
@@ -28,12 +28,12 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// What cannot be used is passed over.
+    /// Notes for a reader that passes over what it cannot use.
     pub fn lenient() -> Notes {
         Notes::default()
     }
 
-    /// The first thing that cannot be used is an error.
+    /// Notes for a reader that makes an error of the first thing that it cannot use.
     pub fn strict() -> Notes {
         Notes {
             strict: true,
@@ -65,7 +65,7 @@ impl Notes {
         }
     }
 
-    /// The same for whoever looks for a fault, where nobody else need hear it.
+    /// Tells whoever looks for a fault, where nobody else need hear it.
     pub(super) fn mention(&self) {
         for line in self.lines() {
             tracing::debug!("{line}");

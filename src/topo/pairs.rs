@@ -8,7 +8,7 @@ use super::pin::core_of;
 use super::{CpuSet, RankPlace};
 use crate::base::{Error, Result};
 
-/// What two cores share, the nearest first.
+/// Nearest thing that two cores share, the nearest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PairClass {
     /// A cache, whose level is two or more.
@@ -45,7 +45,7 @@ impl PairClass {
 /// The pairs of one class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pairs {
-    /// What they share.
+    /// The nearest thing that they share.
     pub class: PairClass,
     /// How many there are.
     pub count: u64,

@@ -13,7 +13,7 @@
 use super::graph::{Graph, LinkKind, NodeKind};
 use std::collections::VecDeque;
 
-/// What a way passes, from the nearest to the farthest.
+/// Farthest kind of link on a way, from the nearest to the farthest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum PathKind {
@@ -72,7 +72,7 @@ impl PathKind {
 /// A way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
-    /// What it passes.
+    /// The farthest kind of link that it passes.
     pub kind: PathKind,
     /// Its width in megabytes per second; `u32::MAX` where there is no link on it.
     pub megabytes_per_s: u32,

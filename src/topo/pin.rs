@@ -15,10 +15,10 @@ use hwloc2::{CpuBindError, CpuBindFlags, Topology};
 use std::fmt;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// What a setting says about pinning.
+/// Setting of how threads are pinned.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum PinSetting {
-    /// As [`Pinning::decide`] describes.
+    /// Decided as [`Pinning::decide`] describes.
     #[default]
     Auto,
     /// Leave threads where the system puts them.

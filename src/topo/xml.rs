@@ -69,7 +69,7 @@ pub(super) fn open<'x>(xml: &'x str, source: &str, remedy: &'static str) -> Resu
     })
 }
 
-/// What helps against a bad file of hwloc.
+/// Remedy against a bad file of hwloc.
 pub(super) const REMEDY: &str =
     "make the file again with `lstopo --whole-io --of xml FILE` of hwloc 2.x or 3.x";
 
@@ -90,7 +90,7 @@ fn topology<'d, 'x>(document: &'d Document<'x>, source: &str) -> Result<XmlNode<
     Err(reader(source, &notes).bad(top, "a hwloc file begins with <topology>"))
 }
 
-/// What the walk collects beside the tree.
+/// Parts that the walk collects beside the tree.
 #[derive(Default)]
 struct Found {
     numa: Vec<NumaNode>,

@@ -11,7 +11,7 @@ use super::xml_tree::XmlNode;
 use crate::base::Result;
 use std::collections::HashSet;
 
-/// What a device inherits from the elements around it.
+/// Properties that a device inherits from the elements around it.
 #[derive(Clone, Default)]
 struct Around {
     cpus: CpuSet,

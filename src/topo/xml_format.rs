@@ -7,7 +7,7 @@ use super::xml_tree::XmlNode;
 pub(super) enum XmlFormat {
     /// Read here.
     Two,
-    /// The same, with kinds of devices as sets; read here too.
+    /// Version 3, with kinds of devices as sets; read here too.
     Three,
     /// hwloc 1.x: to be rewritten by the library first.
     One,

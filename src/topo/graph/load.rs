@@ -35,7 +35,7 @@ impl TopoFile {
         Ok(file)
     }
 
-    /// The same, where `notes` take the warnings.
+    /// Reads a file, where `notes` take the warnings.
     pub fn read_noting(path: &Path, notes: &Notes) -> Result<TopoFile> {
         let text = crate::topo::detect::text_of(path)?;
         TopoFile::parse(&text, &path.display().to_string(), notes)

@@ -28,7 +28,7 @@ pub const MAX_NODES: usize = 4096;
 /// More NUMA nodes than this are no machine, as every two of them are joined.
 pub const MAX_CPU_NODES: usize = 1024;
 
-/// What a node of the graph is.
+/// Kind of a node of the graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NodeKind {
     /// A NUMA node with its processors.
@@ -86,11 +86,11 @@ impl NodeKind {
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// What it is.
+    /// Its kind.
     pub kind: NodeKind,
     /// Its number among its kind: the device number of a GPU, the number of a NUMA node.
     pub number: u32,
-    /// What people call it: a bus address, `mlx5_0`; may be empty.
+    /// Name that people use: a bus address, `mlx5_0`; may be empty.
     pub name: String,
     /// Processors in it or near it; empty where that is unknown.
     pub cpus: CpuSet,
@@ -121,7 +121,7 @@ pub enum LinkKind {
 }
 
 impl LinkKind {
-    /// What people call it.
+    /// Name that people use.
     pub fn word(self) -> &'static str {
         match self {
             LinkKind::NvLink => "NVLink",
@@ -141,7 +141,7 @@ pub struct GraphLink {
     pub from: usize,
     /// Index of the node where it leaves.
     pub to: usize,
-    /// What it is.
+    /// Its kind.
     pub kind: LinkKind,
     /// Bandwidth of this direction, in megabytes per second.
     pub megabytes_per_s: u32,

@@ -7,9 +7,9 @@
 pub const SAME_PACKAGE: u32 = 50_000;
 /// Between a last-level cache and its memory.
 pub const CACHE: u32 = 40_000;
-/// What one core copies.
+/// Rate at which one core copies.
 pub const CORE: u32 = 8_000;
-/// What all cores of a NUMA node copy together.
+/// Rate at which all cores of a NUMA node copy together.
 pub const NUMA_MEMORY: u32 = 64_000;
 /// A network of which nothing is known: 10 Gb/s.
 pub const UNKNOWN_NET: u32 = 1_250;

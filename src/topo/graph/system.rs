@@ -60,7 +60,7 @@ pub(super) fn parse(text: &str, source: &str, notes: &Notes) -> Result<Graph> {
     Ok(graph)
 }
 
-/// What the walk knows.
+/// State of the walk.
 struct Build<'a, 'd, 'x> {
     reader: &'a Reader<'a>,
     graph: Graph,

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Most NVLinks between two devices.
 const MOST_LANES: u32 = 64;
 
-/// What the file said: the node it was said at, the speed of one lane, the element.
+/// Links that the file names: the node at which it does, the speed of one lane, the element.
 #[derive(Default)]
 pub(super) struct Pending<'d, 'x> {
     /// `<nvlink>` and `<xgmi>` inside `<gpu>`.

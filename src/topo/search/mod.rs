@@ -32,7 +32,7 @@ use crate::base::{Error, Rank, Result};
 use model::Model;
 pub use request::{Cross, Request, STEPS, STEPS_A_TRY};
 
-/// What was found.
+/// Result of a search.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The rings and trees.

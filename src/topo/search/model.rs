@@ -1,5 +1,5 @@
-//! What the search needs to know, worked out once: the ways between members and to ports, and for
-//! each member the others in the order in which they are tried.
+//! Model that the search works on, made once: the ways between members and to ports, and for each
+//! member the others in the order in which they are tried.
 
 use super::super::graph::{Graph, LinkKind, speed};
 use super::super::nic::{self, NetWay};
@@ -215,7 +215,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// What the widest way through a port carries.
+    /// Bandwidth of the widest way through a port.
     fn port_width(&self, net: usize) -> u32 {
         let ways = net * self.members..(net + 1) * self.members;
         let ins = self.ins[ways.clone()].iter().flatten();

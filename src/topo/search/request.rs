@@ -1,4 +1,4 @@
-//! What is asked of the search, and how long it may take.
+//! Requests to the search, and how long it may take.
 
 /// Ways tried for one rate and one pair of limits.
 pub const STEPS_A_TRY: u64 = 4_000;
@@ -18,7 +18,7 @@ pub enum Cross {
     Always,
 }
 
-/// What is asked for.
+/// A request to the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Whether the communicator spans several nodes.

@@ -1,4 +1,4 @@
-//! What is left of the links while rings and trees are laid over them, and the count of steps.
+//! Room that is left on the links while rings and trees are laid over them, and the count of steps.
 
 use super::super::graph::Graph;
 

@@ -96,12 +96,12 @@ impl<'m> TreeSearch<'m> {
             .then_some(kinds)
     }
 
-    /// What a link of the chain carries each way.
+    /// Bandwidth of a link of the chain each way.
     fn half(&self) -> u32 {
         self.limits.rate.div_ceil(2)
     }
 
-    /// What each member that talks to the port takes of it.
+    /// Bandwidth of the port that each member which talks to it takes.
     fn port_rate(&self) -> u32 {
         match self.spread {
             true => self.half(),

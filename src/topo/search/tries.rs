@@ -92,7 +92,7 @@ const WORTH_CROSSING: [u64; 2] = [11, 10];
 /// Ways tried in a first short look, for each member.
 const SHORT_LOOK: u64 = 24;
 
-/// What a search for one try gives: the parts that fitted, its steps, whether it saw all.
+/// Result of a search for one try: the parts that fitted, its steps, whether it saw all.
 type Laid<P> = (Vec<P>, u64, bool);
 
 /// Tries limits from near to far and rates from the most promising down, as long as a try may bring
@@ -291,7 +291,7 @@ fn nearest_order(model: &Model) -> (Vec<u32>, Option<usize>) {
     (order, net)
 }
 
-/// What every way gets where all share the links they have in common.
+/// Bandwidth of every way where all share the links they have in common.
 fn shared_rate(model: &Model, ways: &[&[u32]]) -> u32 {
     let mut uses = vec![0; model.graph.links.len()];
     for &link in ways.iter().copied().flatten() {

@@ -1,4 +1,4 @@
-//! What a rank may use, crowding and pinning on whole machines, and the machine at hand.
+//! Tests of what a rank may use, crowding and pinning on whole machines, and the machine at hand.
 
 use super::*;
 
@@ -101,7 +101,7 @@ fn threads_of_a_bound_rank_go_to_free_cores_nearby() {
     );
 }
 
-/// What the system makes of the network cards on the two packages of `intel_2s_2nic.xml`.
+/// Paths in the system of the network cards on the two packages of `intel_2s_2nic.xml`.
 const FIRST_NIC: &str = "/sys/devices/pci0000:16/0000:16:02.0/0000:18:00.0";
 const SECOND_NIC: &str = "/sys/devices/pci0000:97/0000:97:02.0/0000:98:00.0/virtio2";
 

@@ -192,7 +192,7 @@ fn format_3_of_hwloc_says_kinds_of_devices_as_sets() {
     said(&lines, &["osdev_type=\"4096\" is no kind of device"]);
 }
 
-/// What hwloc 2 says of the machine hwloc 3 says of the topology.
+/// Format 3 of hwloc tells of the topology what format 2 tells of the machine.
 #[test]
 fn format_3_of_hwloc_tells_the_architecture_outside_of_the_machine() {
     let text = format!(

@@ -94,7 +94,7 @@ impl Case {
         &self.found.graph
     }
 
-    /// What the rings put on every link, added up hop by hop from their orders alone.
+    /// Adds up the load of the rings on every link, hop by hop from their orders alone.
     pub(super) fn ring_loads(&self) -> Vec<u32> {
         let mut load = Loads::new(&self.seated, self.graph().ring_megabytes_per_s);
         for ring in &self.graph().rings {
@@ -117,7 +117,7 @@ impl Case {
         load.loads
     }
 
-    /// The same for trees: both directions inside, halves of the port for the first two.
+    /// Adds up the load of the trees: both directions inside, halves of the port for the first two.
     pub(super) fn tree_loads(&self) -> Vec<u32> {
         let mut load = Loads::new(&self.seated, self.graph().tree_megabytes_per_s);
         for tree in &self.graph().trees {

@@ -15,7 +15,7 @@ const SEVERAL: Request = Request {
     pxn: true,
 };
 
-/// What init does on a node whose ranks work on processors.
+/// Makes the graph of a node whose ranks work on processors, as init does.
 fn host_node_graph(machine: &Machine, local: &[&RankPlace]) -> NodeGraph {
     let graph = Graph::of_machine(machine, &|_| None).unwrap();
     let ranks: Vec<Rank> = local.iter().map(|place| place.rank).collect();
@@ -98,7 +98,7 @@ fn the_node_with_the_fewest_rings_decides() {
     assert_ne!(nets[0], nets[1], "two different NICs of the large node");
 }
 
-/// What init does on a host communicator: gathered places, one graph a node, the same channels.
+/// Plans a host communicator as init does: gathered places, one graph a node, the same channels.
 #[test]
 fn ranks_on_host_memory_agree_on_their_channels() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines/intel_2s_2nic.xml");
