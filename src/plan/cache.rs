@@ -5,7 +5,7 @@ use lru::LruCache;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-/// What a plan was made for.
+/// Key of a plan.
 pub type Key = (Shape, Protocol, Placing);
 
 /// Plans of one communicator by shape, protocol and placing, each with what `T` keeps beside it.

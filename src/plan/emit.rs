@@ -305,7 +305,7 @@ fn merged_stride(last: &Step, next: &Step, modulus: i64) -> Option<i16> {
     (distance == expected).then_some(last.stride)
 }
 
-/// The same distance modulo `modulus`, as near to 0 as can be.
+/// Returns the distance modulo `modulus`, as near to 0 as can be.
 fn nearest(distance: i64, modulus: i64) -> i64 {
     let distance = distance.rem_euclid(modulus);
     if distance * 2 > modulus {

@@ -59,7 +59,7 @@ fn ascends(order: &[u32]) -> bool {
 }
 
 impl Nodes {
-    /// The same nodes, passed in these orders.
+    /// Lets plans pass these nodes in these orders.
     ///
     /// # Errors
     /// Those of [`Orders::check`].

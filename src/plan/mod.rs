@@ -167,7 +167,7 @@ pub struct Lane {
 /// All lanes of one rank for one (collective, algorithm, shape, root, channels).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// What it was made for.
+    /// Shape for which it was made.
     pub shape: Shape,
     /// Steps of all lanes.
     pub steps: Vec<Step>,

@@ -34,8 +34,8 @@ impl Nodes {
         Nodes::by_number(names.iter().map(number).collect())
     }
 
-    /// The same nodes in this order: node `order[i]` gets number i. They have no orders of their
-    /// own yet.
+    /// Numbers these nodes in this order: node `order[i]` gets number i. They have no orders of
+    /// their own yet.
     ///
     /// # Errors
     /// It does not name every node once.

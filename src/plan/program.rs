@@ -25,7 +25,7 @@ use super::{ListId, Operand, Plan, Step};
 use crate::base::{Error, Result, hash};
 use std::mem::offset_of;
 
-/// What an image is made of, so that each part begins where 16-byte entries may.
+/// Unit of which an image is made, so that each part begins where 16-byte entries may.
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]
 struct Aligned([u8; 16]);
@@ -104,7 +104,7 @@ impl Program {
         unsafe { std::slice::from_raw_parts(self.image.as_ptr().cast(), bytes) }
     }
 
-    /// What stands at the beginning.
+    /// The header, at the beginning.
     #[inline]
     pub fn header(&self) -> &ProgramHeader {
         // SAFETY: `lower`, which alone makes programs, wrote a header there; the image is aligned

@@ -1,4 +1,4 @@
-//! What a plan is made for: collective, algorithm, ranks, root, channels.
+//! The shape of a plan: collective, algorithm, ranks, root, channels.
 
 pub use crate::base::Collective;
 
@@ -48,7 +48,7 @@ pub enum Layout {
 /// The key of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
-    /// What is computed.
+    /// The collective.
     pub collective: Collective,
     /// How.
     pub algorithm: Algorithm,

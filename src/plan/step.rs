@@ -12,7 +12,7 @@
 
 use super::operand::ListId;
 
-/// What a step does with its operands.
+/// Operation of a step on its operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum StepOp {

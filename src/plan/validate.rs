@@ -1,4 +1,4 @@
-//! What must hold for a single plan before anyone runs it: indices, directions, ownership.
+//! Rules for a single plan before anyone runs it: indices, directions, ownership.
 
 use super::{Direction, Operand, PACKED, POST_SCALE, PRE_SCALE, Plan, Space, Step, StepOp};
 
@@ -99,7 +99,7 @@ fn step_fault(plan: &Plan, step: &Step) -> Result<(), String> {
     }
 }
 
-/// What a token of the step holds.
+/// Checks the chunks of the step's tokens.
 fn pieces_fault(plan: &Plan, step: &Step) -> Result<(), String> {
     if step.flags & !(PRE_SCALE | POST_SCALE | PACKED) != 0 {
         return Err(format!("flags {:#x} mean nothing", step.flags));

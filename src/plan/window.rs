@@ -136,7 +136,7 @@ pub const PLACES: [usize; 10] = [
     offset_of!(Window, slices),
 ];
 
-/// What a window is made for.
+/// Sizes that bind a window.
 #[derive(Clone, Copy, Debug)]
 pub struct Binding {
     /// Elements of the data (split) or of one block (blocks).
@@ -167,7 +167,7 @@ fn slice_count(geometry: &Geometry, binding: &Binding) -> usize {
 }
 
 impl Window {
-    /// What a device reads.
+    /// Returns the bytes that a device reads.
     pub fn as_bytes(&self) -> &[u8] {
         // SAFETY: the fields fill the structure, as is asserted above, and all are written.
         unsafe { std::slice::from_raw_parts((&raw const *self).cast(), size_of::<Window>()) }
@@ -211,7 +211,7 @@ impl Window {
         }
     }
 
-    /// The same part of a buffer that begins so many elements earlier.
+    /// Moves the part behind `elements` elements, for a buffer that begins so much earlier.
     pub fn shifted(self, elements: usize) -> Window {
         Window {
             low: self.low + elements,

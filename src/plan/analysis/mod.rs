@@ -1,4 +1,4 @@
-//! What a plan allows beside what it says: found once when it is bound, read by every engine.
+//! Freedoms of a plan beside its steps: found once when it is bound, read by every engine.
 //!
 //! **Problem.** Some tokens need no slot: a peer may read the data where they lie, or the network
 //! may send them from there. Which ones depends on what other steps of the plan write, and not on

@@ -96,8 +96,9 @@ impl<'a> Writes<'a> {
     }
 }
 
-/// What the steps of a plan may send straight in a call that scales nothing. `is_remote` tells
-/// which connections lead to other nodes, `in_place` whether send and receive buffers coincide.
+/// Finds what the steps of a plan may send straight in a call that scales nothing. `is_remote`
+/// tells which connections lead to other nodes, `in_place` whether send and receive buffers
+/// coincide.
 pub fn outlets(plan: &Plan, is_remote: impl Fn(usize) -> bool, in_place: bool) -> Outlets {
     let writes = Writes::new(plan, in_place);
     let leads_out = |dst: &Operand| dst.as_connection().is_some_and(&is_remote);

@@ -1,4 +1,4 @@
-//! What a token holds, as a number: both ends of a connection must come to the same one.
+//! Contents of tokens, as numbers: both ends of a connection must come to the same one.
 //!
 //! The length of a chunk of blocks does not depend on its number, so there only the number of
 //! pieces counts, and a reader may put a block elsewhere. Chunks of split data differ in length:

@@ -7,7 +7,7 @@
 
 use super::net::NONE;
 
-/// What is known of a scaled leaf or of a fold.
+/// Facts about a scaled leaf or a fold.
 #[derive(Clone, Copy)]
 pub(super) struct Node {
     /// The (channel, input chunk) that all its leaves have.

@@ -34,7 +34,7 @@ pub(super) struct Rules {
     pub address_exchange: bool,
 }
 
-/// What may be direct, and why not more.
+/// Forms that may be direct, and why others may not.
 pub(super) struct Outcome {
     pub forms: Forms,
     pub refusals: Vec<Refusal>,

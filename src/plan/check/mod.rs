@@ -42,7 +42,7 @@ use crate::base::InPlace;
 use net::{Item, Net};
 use order::Order;
 
-/// What to prove.
+/// Options of a proof.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Slices of a chunk: the token part is done for each of these.

@@ -36,7 +36,7 @@ pub(super) struct Event {
     pub chunk: u32,
     /// Chunks in a token of this event; 0 for a token without payload.
     pub pieces: u32,
-    /// What a token of this event holds, equal where the lengths of its pieces are: see
+    /// Content of a token of this event, equal where the lengths of its pieces are: see
     /// [`super::contents`].
     pub carries: u32,
     pub srcs: u32,
@@ -128,7 +128,7 @@ impl Table {
     }
 }
 
-/// What all ranks run in one call.
+/// Events that all ranks run in one call.
 pub(super) struct Block {
     pub instances: Range<u32>,
     pub lanes: Range<u32>,

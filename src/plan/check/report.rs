@@ -1,4 +1,4 @@
-//! What the checker says: a report of what it proved, or a counterexample.
+//! Verdict of the checker: a report of what it proved, or a counterexample.
 
 use crate::plan::{Link, ListId, Plan, dump};
 use std::fmt;
@@ -127,7 +127,7 @@ impl Forms {
     }
 }
 
-/// What was proved.
+/// Facts that were proved.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The least capacity, in tokens, that does not deadlock: one for each slice count of the
@@ -156,7 +156,7 @@ pub struct Refusal {
     pub form: Form,
     /// Whether input and output coincide.
     pub in_place: bool,
-    /// What would go wrong.
+    /// Fault that would follow.
     pub because: Counterexample,
 }
 
@@ -179,7 +179,7 @@ pub struct Counterexample {
     pub lane: usize,
     /// The step of the lane.
     pub step: usize,
-    /// What is wrong, naming the other side where there is one.
+    /// Sentence about the fault. It names the other side where there is one.
     pub message: String,
     /// The plan around the step.
     pub context: String,

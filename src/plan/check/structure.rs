@@ -1,4 +1,4 @@
-//! What must hold for one plan before it is put beside others, and for plans of one call.
+//! Rules for one plan before it is put beside others, and for plans of one call.
 
 use super::report::{Counterexample, link_text};
 use crate::plan::{Collective, Direction, Layout, Link, Operand, Plan, Shape, Space, validate};
@@ -62,7 +62,7 @@ fn is_moved(plan: &Plan, operand: &Operand) -> bool {
     matches!(operand.space, Space::Input | Space::Output) && offset != 0
 }
 
-/// What must hold for one plan before it is put beside others.
+/// Checks one plan before it is put beside others.
 pub(super) fn structure(plan: &Plan, rank: u32, nranks: u32) -> Result<(), Counterexample> {
     let fault = |lane, step, text| Counterexample::new(plan, rank, lane, step, text);
     validate::first_fault(plan).map_err(|(lane, step, text)| fault(lane, step, text))?;

@@ -365,7 +365,7 @@ impl<'n, 'a> Run<'n, 'a> {
         self.net.fault(event, message)
     }
 
-    /// What a lane waits for, and the connection.
+    /// Returns the token or slot that a lane waits for, and the connection.
     fn waits_for(&self, number: u32) -> (String, u32, bool) {
         let net = self.net;
         let state = &self.lanes[number as usize];

@@ -1,9 +1,9 @@
-//! What an event touches in user memory and scratch.
+//! Memory of the user, and scratch, that an event touches.
 
 use super::net::{Event, Instance, NONE, Net};
 use crate::plan::{Operand, Space, Step, StepOp};
 
-/// What an event touches, with its place in user memory.
+/// A touch of an event, with its place in user memory.
 pub(super) struct Touch<'o> {
     pub operand: &'o Operand,
     pub chunk: u32,

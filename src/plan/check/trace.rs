@@ -1,4 +1,5 @@
-//! What an executor must do, derived from the plan alone: tests of executors compare with it.
+//! Traces that an executor must produce, derived from the plan alone: tests of executors compare
+//! with them.
 
 use crate::plan::{Direction, Link, ListId, Operand, Plan};
 

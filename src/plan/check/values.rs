@@ -437,7 +437,7 @@ impl<'n, 'a> Pass<'n, 'a> {
     }
 }
 
-/// What an output chunk must be.
+/// The value that an output chunk must have.
 enum Wanted {
     /// The input chunk with this leaf.
     Leaf(u32),

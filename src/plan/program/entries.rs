@@ -1,4 +1,4 @@
-//! What stands in the image of a program: entries of fixed sizes, the same on every executor.
+//! Entries in the image of a program: of fixed sizes, and the same on every executor.
 
 use crate::plan::{ConnectionUse, Direction, Layout, Link, Operand, Plan, Shape, Step};
 use std::mem::offset_of;
@@ -84,7 +84,7 @@ pub enum ConnectionKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct ConnectionEntry {
-    /// What it connects.
+    /// Kind of connection.
     pub kind: ConnectionKind,
     /// Which end of it.
     pub direction: Direction,
