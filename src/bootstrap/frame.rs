@@ -1,5 +1,4 @@
-//! What travels on the wire: what a rank says in the hello that opens a connection, and the frames
-//! after it.
+//! Messages on the wire: the hello of a rank that opens a connection, and the frames after it.
 //!
 //! The hello is that of [`crate::base::proof`]. Its body is a record ([`Hello`]), and so are the
 //! bodies of Go ([`Go`]), Refused and Abort ([`Reported`]).
@@ -30,11 +29,11 @@ pub const MAX_CONTROL: usize = 64 << 10;
 /// First bytes of a frame.
 pub const FRAME_MAGIC: [u8; 4] = *b"KoFr";
 const NO_RANK: u32 = u32::MAX;
-/// What a root says that knows no communicator of this id.
+/// Refusal of a root that knows no communicator of this id.
 pub const UNKNOWN_ID: &str = "the secret in the unique id is not that of a communicator that waits \
                               here, or all ranks of that communicator are already there";
 
-/// What a connection is for.
+/// Purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Purpose {
@@ -44,7 +43,7 @@ pub enum Purpose {
     Ring = 2,
 }
 
-/// What a rank says about itself when it connects.
+/// Facts that a rank tells about itself when it connects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     pub rank: u32,
@@ -82,7 +81,7 @@ impl Hello {
         }
     }
 
-    /// What a rank says; `None` when it wants something else, or is garbled.
+    /// Decodes the body of a hello; `None` if it has another purpose, or is garbled.
     pub fn decode(hello: &proof::Hello, purpose: Purpose) -> Option<Hello> {
         let fits = hello.purpose == purpose as u8;
         fits.then(|| record::decode(&hello.body).ok())?
@@ -234,7 +233,7 @@ impl Frame {
         Frame::control(kind, record::encode(&Reported::of(error)))
     }
 
-    /// What a Refused or Abort frame says; `None` is garbage.
+    /// Error in a Refused or Abort frame; `None` is garbage.
     pub fn reported(&self) -> Option<Error> {
         record::decode(&self.body).ok().and_then(Reported::error)
     }

@@ -14,7 +14,7 @@ pub fn frame(bytes: &[u8]) {
     }
 }
 
-/// What ranks tell the root and each other.
+/// Decodes `bytes` as each record that ranks send to the root and to each other.
 pub fn records(bytes: &[u8]) -> [(&'static str, bool); 4] {
     if let Ok(why) = record::decode::<Reported>(bytes) {
         let _ = (why.by(Rank(0), ""), why.error());
@@ -42,7 +42,7 @@ pub fn host_list(bytes: &[u8]) {
     let _ = launch::host_list::expand(&text);
 }
 
-/// What a PMI server answers.
+/// Reads `bytes` as answers of a PMI server.
 pub fn pmi(bytes: &[u8]) {
     launch::fuzz_pmi(bytes);
 }

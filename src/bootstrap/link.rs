@@ -14,7 +14,7 @@ use std::time::Duration;
 /// A body is received in pieces of this size, so that a false length reserves no memory.
 const PIECE: usize = 1 << 20;
 
-/// What a look at a link shows.
+/// Result of a look at a link.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Seen {
     /// A whole frame.
@@ -32,10 +32,10 @@ const AHEAD: usize = 16 << 10;
 /// Frames that are sent by one system call.
 const TOGETHER: usize = 64;
 
-/// What comes in.
+/// Input of a link.
 struct Input {
     stream: Stream,
-    /// What was read ahead, and how much of it was taken.
+    /// Bytes that were read ahead, and how many of them were taken.
     ahead: Vec<u8>,
     taken: usize,
 }
@@ -267,7 +267,7 @@ impl RankLink {
         }
     }
 
-    /// What a failed read means; `None`: read again.
+    /// Meaning of a failed read; `None`: read again.
     fn stopped(&self, error: io::Error) -> Option<Seen> {
         match error.kind() {
             io::ErrorKind::WouldBlock => Some(Seen::Nothing),

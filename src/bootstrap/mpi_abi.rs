@@ -27,7 +27,7 @@ pub type AllgatherFn = unsafe extern "C" fn(
 /// Takes nothing but the context.
 pub type ContextFn = unsafe extern "C" fn(context: *mut c_void) -> c_int;
 
-/// What `koloCommInitTable` takes: a way to reach the other ranks. Functions return 0 for success.
+/// Argument of `koloCommInitTable`: a way to reach the other ranks. Functions return 0 for success.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct MpiTable {

@@ -159,7 +159,7 @@ pub fn sooner(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
     }
 }
 
-/// What is left of `limit` since `start`.
+/// Time that is left of `limit` since `start`.
 pub fn left(start: Moment, limit: Duration) -> Duration {
     start.left(limit)
 }
@@ -221,7 +221,7 @@ impl Dial {
         }
     }
 
-    /// What to add to a poll set, and how long that poll may sleep.
+    /// Entry to add to a poll set, and how long that poll may sleep.
     pub fn watch(&self) -> (Option<libc::pollfd>, Option<Duration>) {
         match &self.stage {
             Stage::Pausing(since, pause) => (None, Some(left(*since, *pause))),

@@ -70,7 +70,7 @@ type Waiting = (u64, Arc<Secrets>);
 /// A hello whose credential is to be opened, and by whom.
 type Wanted = (Arc<Secrets>, proof::Hello);
 
-/// What came of it.
+/// A hello with the choice that was made for it.
 type Opened = (proof::Hello, Result<(u8, Key)>);
 
 /// A port and the roots behind it.
@@ -95,7 +95,7 @@ struct Office {
     opened: Vec<Opened>,
 }
 
-/// What the thread shares with those who add roots.
+/// State that the thread shares with those who add roots.
 struct Shared {
     /// A forked child has no thread of its parent's.
     pid: u32,
@@ -268,7 +268,7 @@ struct Clerk<'a> {
     opened: &'a mut Vec<Opened>,
 }
 
-/// What the secrets say to a hello.
+/// Chooses the kind of secret for a hello, and the key.
 fn choose(secrets: &Secrets, hello: &proof::Hello) -> Result<(u8, Key)> {
     let said = Hello::decode(hello, Purpose::CheckIn).ok_or_else(frame::wrong_purpose)?;
     secrets.choose(hello, said.rank, &said.credential)

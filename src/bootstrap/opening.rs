@@ -39,8 +39,8 @@ impl UniqueId {
         Ok(UniqueId::build(&secret, address, 0))
     }
 
-    /// As [`UniqueId::create`], for one rank that hands the id to the others in any case: the
-    /// secret is random even where the address is given.
+    /// Makes an id for one rank that hands it to the others in any case: the secret is random even
+    /// where the address is given.
     pub(crate) fn create_to_share(settings: &NetSettings) -> Result<UniqueId> {
         let Some(text) = &settings.comm_id else {
             return UniqueId::create(settings);

@@ -23,7 +23,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// What crosses a connection: more than the largest packet of any network.
+/// Bytes that cross a connection: more than the largest packet of any network.
 const PAYLOAD: usize = 96 << 10;
 /// Connections that are tried at a time.
 const AT_A_TIME: usize = 64;
@@ -172,7 +172,7 @@ pub fn try_one(from: SocketAddr, to: SocketAddr, limit: Duration) -> Reached {
     }
 }
 
-/// The same for many, some at a time; the answers are in the order of the questions.
+/// Tries many connections, some at a time; the answers are in the order of the questions.
 pub fn try_all(trials: &[(SocketAddr, SocketAddr)], limit: Duration) -> Vec<Reached> {
     let mut answers = Vec::with_capacity(trials.len());
     for part in trials.chunks(AT_A_TIME) {

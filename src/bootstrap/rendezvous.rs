@@ -35,7 +35,7 @@ pub struct Rendezvous<'a> {
     pub(super) nranks: u32,
     pub(super) settings: &'a NetSettings,
     pub(super) start: Moment,
-    /// What the root said last about who is missing.
+    /// Last notice of the root about who is missing.
     notice: String,
 }
 
@@ -403,7 +403,7 @@ impl<'a> Rendezvous<'a> {
         }
     }
 
-    /// What is left until the timeout (`None`: no limit), or the error that it has passed.
+    /// Time until the timeout (`None`: no limit), or the error that it has passed.
     fn time_left(&self) -> Result<Option<Duration>> {
         let Some((timeout, name)) = self.settings.meeting_limit() else {
             return Ok(None);

@@ -28,8 +28,8 @@ impl Reported {
         Reported::short(error, MOST_WORDS)
     }
 
-    /// The same with at most `most` bytes of words; longer accounts of what happened are cut, so
-    /// that the remedy still fits.
+    /// Reports an error with at most `most` bytes of words; longer accounts of what happened are
+    /// cut, so that the remedy still fits.
     pub fn short(error: &Error, most: usize) -> Reported {
         let what = cut(&error.what, most / 4 * 3);
         Reported {

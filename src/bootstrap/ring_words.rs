@@ -1,4 +1,4 @@
-//! What a rank of the ring says when its neighbours do not do as they should.
+//! Words of a rank of the ring when its neighbours do not do as they should.
 
 use super::frame::{Frame, FrameKind};
 use crate::base::{Error, Rank};

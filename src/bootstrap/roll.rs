@@ -17,7 +17,7 @@ pub type MemberId = u64;
 /// The most missing ranks that a notice names.
 const MAX_NAMED: usize = 16;
 
-/// What the root must tell a member.
+/// Order of the root to a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
     /// The check-in stands.

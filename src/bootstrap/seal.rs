@@ -10,7 +10,7 @@ use crate::base::proof::Key;
 use chacha20poly1305::aead::AeadInPlace;
 use chacha20poly1305::{ChaCha20Poly1305, KeyInit, Nonce, Tag};
 
-/// What a seal adds to a frame.
+/// Bytes that a seal adds to a frame.
 pub const SEAL_BYTES: usize = 16;
 
 /// One direction of a link.

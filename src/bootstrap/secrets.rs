@@ -44,7 +44,7 @@ const MAGIC: &[u8] = b"kolo join 1";
 
 static WARNED: AtomicBool = AtomicBool::new(false);
 
-/// What this process can prove itself with.
+/// Secrets with which this process can prove itself.
 pub struct Secrets {
     given: Option<Secret>,
     munge: Option<Munge>,
@@ -52,7 +52,7 @@ pub struct Secrets {
     text: Option<Secret>,
 }
 
-/// What a caller has put into its hello.
+/// Proof that a caller has put into its hello.
 pub struct Shown {
     /// For the host's `munged`; empty without.
     pub credential: Vec<u8>,
@@ -85,7 +85,7 @@ impl Secrets {
         Ok(secrets)
     }
 
-    /// What can be found on this machine.
+    /// Finds the secrets of this machine.
     ///
     /// # Errors
     /// As [`Secrets::of`].
@@ -134,7 +134,7 @@ impl Secrets {
             .sum()
     }
 
-    /// What the caller of rank `rank` shows beside its offer.
+    /// Makes the proof that the caller of rank `rank` shows beside its offer.
     ///
     /// # Errors
     /// Of munge.

@@ -54,7 +54,7 @@ fn hello(offers: u8) -> proof::Hello {
     }
 }
 
-/// What both ends come to: the kind, and whether the keys are the same.
+/// Lets both ends agree, and returns the kind, and whether their keys are equal.
 fn agree(caller: &Secrets, host: &Secrets) -> Result<(u8, bool)> {
     let shown = caller.show(&ID, &NONCE, 5)?;
     let (choice, theirs) = host.choose(&hello(caller.offers()), 5, &shown.credential)?;

@@ -1,4 +1,4 @@
-//! What the bootstrap may be told, as plain values.
+//! Settings of the bootstrap, as plain values.
 
 use super::net;
 use crate::base::birth::Birth;

@@ -4,7 +4,7 @@ use super::*;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What the threads of one invented MPI share.
+/// State that the threads of one invented MPI share.
 struct World {
     barrier: Barrier,
     parts: Mutex<Vec<Vec<u8>>>,

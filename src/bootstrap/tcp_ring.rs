@@ -55,7 +55,7 @@ struct Links {
     next_gone: Option<Error>,
 }
 
-/// What one operation sends and receives at this rank.
+/// Frames that one operation sends and receives at this rank.
 struct Task {
     kind: FrameKind,
     sequence: u64,
@@ -68,7 +68,7 @@ struct Task {
     first_origin: u32,
 }
 
-/// What to do with a frame that arrived: keep it, and whether next needs it too.
+/// Takes a frame that arrived. Returns whether next needs it too.
 type Keep<'a> = dyn FnMut(u32, &[u8]) -> bool + 'a;
 
 impl TcpRing {

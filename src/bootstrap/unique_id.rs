@@ -22,8 +22,8 @@ const NAMED: u8 = 1;
 const BY_SLURM: u8 = 2;
 /// The root listens at every address of its machine: other ranks may know it by another one.
 const EVERYWHERE: u8 = 4;
-/// What stands for the secret follows from a text that others may know; the ranks look for a
-/// better one ([`super::secrets`]).
+/// Flag of an id whose secret follows from a text that others may know; the ranks look for a better
+/// one ([`super::secrets`]).
 pub(super) const PUBLIC: u8 = 8;
 const PORTS: std::ops::Range<usize> = 64..70;
 const NAME: std::ops::Range<usize> = 70..120;
@@ -31,7 +31,7 @@ const CHECKED: usize = 120;
 /// The most ports at which one root may be looked for.
 pub const MOST_PORTS: usize = 4;
 
-/// What both ends of a connection must know. Never printed, and never sent.
+/// Secret that both ends of a connection must know. Never printed, and never sent.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Secret([u8; SECRET_BYTES]);
 

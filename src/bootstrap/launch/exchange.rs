@@ -15,7 +15,7 @@ const MOST_BYTES: usize = 400;
 /// Of these, the most for the words of an error; numbers and lengths take the rest.
 const MOST_WORDS: usize = MOST_BYTES - 16;
 
-/// What rank 0 shares.
+/// Invitation that rank 0 shares.
 #[derive(PartialEq, Serialize, Deserialize)]
 enum Invitation {
     /// The bytes of an id.
@@ -88,7 +88,7 @@ fn decode(told: &[u8]) -> Result<UniqueId> {
     }
 }
 
-/// What rank 0 shared, for `tests/fuzz`.
+/// Decodes `told` as an invitation, for `tests/fuzz`.
 pub fn fuzz(told: &[u8]) -> (&'static str, bool) {
     let _ = decode(told);
     record::fuzz::<Invitation>(told)

@@ -37,7 +37,7 @@ pub use process::{Launch, Launcher};
 pub(super) use variables::of_process;
 use variables::{Get, number};
 
-/// What Slurm says of the switches above this node: its address, and the pattern of the address.
+/// Switches above this node, by Slurm's variables: its address, and the pattern of the address.
 pub fn switches() -> Option<(String, String)> {
     let get: Get = &variables::of_process;
     Some((

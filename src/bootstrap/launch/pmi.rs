@@ -24,7 +24,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 /// The longest line that a server may send.
 const LONGEST_LINE: usize = 64 << 10;
 
-/// What the variables say.
+/// The server that the variables name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Server {
     file: RawFd,

@@ -37,7 +37,7 @@ pub struct Step {
     first: String,
     job: u32,
     step: u32,
-    /// What only the ranks of this run of this step share.
+    /// Text that only the ranks of this run of this step share.
     common: String,
 }
 

@@ -15,7 +15,7 @@ pub fn of_process(name: &str) -> Option<String> {
     (!privilege::is_raised()).then_some(value)
 }
 
-/// The same, whoever has set it: to tell that it is ignored.
+/// A variable, whoever has set it: to tell that it is ignored.
 pub fn any(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
