@@ -28,7 +28,7 @@ pub fn gather(shape: &Shape, _: &Nodes) -> Plan {
     })
 }
 
-/// As [`gather`], the other way.
+/// Blocks go down the tree from the root, the way of [`gather`] backwards.
 pub fn scatter(shape: &Shape, _: &Nodes) -> Plan {
     flat(shape, shape.nranks, Layout::Blocks, |g| {
         scatter_in(g, shape.root)

@@ -68,7 +68,7 @@ pub fn heads(nodes: &Nodes, rank: u32) -> Option<(Vec<u32>, usize)> {
     Some((leaders, me))
 }
 
-/// As [`all_reduce`], where the network folds.
+/// Hubs inside the node, and between the nodes a network that folds.
 pub fn all_reduce_in_network(shape: &Shape, nodes: &Nodes) -> Plan {
     all_reduce_by(shape, nodes, &Switch)
 }
@@ -78,7 +78,7 @@ pub fn all_reduce(shape: &Shape, nodes: &Nodes) -> Plan {
     all_reduce_by(shape, nodes, &Played)
 }
 
-/// As [`all_reduce`], with this reducer.
+/// Hubs inside the node, and this reducer between the nodes.
 pub fn all_reduce_by(shape: &Shape, nodes: &Nodes, reducer: &dyn Reducer) -> Plan {
     all_reduce_over(shape, nodes, &TWO_SHOT, (1, false), |heads, slice| {
         reducer.all_reduce(heads, slice);

@@ -13,7 +13,7 @@ pub struct Cores {
     pub extra: u32,
 }
 
-/// What a member does.
+/// Role of a member.
 pub enum Role {
     /// Hands in to the next member, takes the result from it.
     Guest,
@@ -34,7 +34,7 @@ impl Cores {
         Cores { count, extra }
     }
 
-    /// What a member does.
+    /// Returns the role of a member.
     pub fn role(&self, member: u32) -> Role {
         let (number, host) = match member < 2 * self.extra {
             true if member.is_multiple_of(2) => return Role::Guest,

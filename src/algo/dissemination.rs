@@ -39,7 +39,8 @@ pub fn all_gather_in(g: &mut Group) {
     spread(g, false);
 }
 
-/// As [`all_gather_in`]; mirrored, pieces come from the members ahead.
+/// Gathers from all members as [`all_gather_in`] does. If `mirrored`, pieces come from the members
+/// ahead.
 pub fn spread(g: &mut Group, mirrored: bool) {
     let me = i64::from(g.me);
     let counts = distances(g.n).map(|distance| distance.min(g.n - distance));

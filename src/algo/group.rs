@@ -120,7 +120,7 @@ impl<'e> Group<'e> {
         }
     }
 
-    /// The same group, with results somewhere else.
+    /// Makes a group of these members whose results go somewhere else.
     pub fn again(&mut self, target: Operand) -> Group<'_> {
         Group {
             e: self.e,
@@ -189,7 +189,8 @@ impl<'e> Group<'e> {
         self.e.from(self.rank(member))
     }
 
-    /// What follows may run beside what came before: it depends on it through connections only.
+    /// Begins steps that may run beside those before: they depend on these through connections
+    /// only.
     pub fn beside(&mut self) {
         if self.owns_lane {
             self.e.lane(self.channel);
@@ -231,8 +232,9 @@ impl<'e> Group<'e> {
         self.put_many(srcs, dsts, [piece], is_result);
     }
 
-    /// As [`Group::put`] with many pieces in one token; in a few tokens where their chunks are
-    /// irregular. [`Group::pieces`] must be told of the largest token of any member.
+    /// Hands over as [`Group::put`] does, with many pieces in one token; in a few tokens where
+    /// their chunks are irregular. [`Group::pieces`] must be told of the largest token of any
+    /// member.
     pub fn put_many(
         &mut self,
         srcs: &[Operand],
@@ -347,7 +349,7 @@ impl<'e> Group<'e> {
         self.put(&[src], &dsts, piece, false);
     }
 
-    /// As [`Group::put_many`], one token for each list.
+    /// Hands over as [`Group::put_many`] does, with one token for each list.
     pub fn put_each(&mut self, srcs: &[Operand], dsts: &[Operand], lists: &[Vec<i64>]) {
         for list in lists {
             self.put_many(srcs, dsts, list.iter().copied(), false);

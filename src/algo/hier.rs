@@ -35,8 +35,8 @@ pub fn all_reduce_by(shape: &Shape, nodes: &Nodes, inside: &Bodies, between: &Bo
     all_reduce_over(shape, nodes, inside, (width, between.packs), column)
 }
 
-/// As [`all_reduce_by`] with anything between the nodes: `column` is called with the group of
-/// leaders, whose data are `width` pieces, and the number of the column.
+/// All-reduce with anything between the nodes: `column` is called with the group of leaders, whose
+/// data are `width` pieces, and the number of the column.
 pub fn all_reduce_over(
     shape: &Shape,
     nodes: &Nodes,

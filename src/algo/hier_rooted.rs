@@ -13,7 +13,7 @@ pub fn broadcast(shape: &Shape, nodes: &Nodes) -> Plan {
     broadcast_by(shape, nodes, &TWO_SHOT, &HALVING)
 }
 
-/// As [`broadcast`], the other way.
+/// Reduce inside the nodes and in each column, the way of [`broadcast`] backwards.
 pub fn reduce(shape: &Shape, nodes: &Nodes) -> Plan {
     reduce_by(shape, nodes, &TWO_SHOT, &HALVING)
 }

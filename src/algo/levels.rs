@@ -1,4 +1,4 @@
-//! What may run at a level of a hierarchy: the bodies of algorithms, by name.
+//! Bodies of algorithms, by name, that may run at a level of a hierarchy.
 //!
 //! A body is written for a group ([`super::group`]), so the same one runs on all ranks, on the
 //! ranks of a node or on the leaders of all nodes.

@@ -210,7 +210,7 @@ use crate::plan::{Algorithm, Collective, Nodes, Plan, Shape};
 pub struct Entry {
     /// Its name.
     pub algorithm: Algorithm,
-    /// What it computes.
+    /// Collective that it computes.
     pub collective: Collective,
     /// The pure function.
     pub plan: fn(&Shape, &Nodes) -> Plan,
@@ -334,7 +334,7 @@ macro_rules! registry {
             of(Algorithm::$algorithm, Collective::$collective, $plan)$(.$with($($value)*))*,
         )* )* )* ];
 
-        /// What an algorithm is: its phrase in the table.
+        /// Returns the phrase in the table that says what an algorithm is.
         pub fn purpose(algorithm: Algorithm) -> &'static str {
             let phrase = match algorithm { $( $( Algorithm::$algorithm => $doc, )* )* };
             phrase.trim_start()
@@ -364,8 +364,8 @@ const PARTS: &[Entry] = &[
     ),
 ];
 
-/// What runs where all ranks can reach the buffers of all others; none for collectives that always
-/// go through slots.
+/// Returns the algorithm that runs where all ranks can reach the buffers of all others; none for
+/// collectives that always go through slots.
 pub fn direct(collective: Collective) -> Option<Algorithm> {
     let mut of = REGISTRY.iter();
     let found = of.find(|entry| entry.collective == collective && entry.direct);

@@ -132,7 +132,7 @@ pub fn scatter(shape: &Shape, _: &Nodes) -> Plan {
     e.finish()
 }
 
-/// What was taken into scratch for a block -> the output.
+/// Copies what was taken into scratch for a block to the output.
 fn out_of_scratch(e: &mut Emitter, block: i64) {
     let (from, to) = ([Operand::SCRATCH], [Operand::OUTPUT]);
     e.step(StepOp::Copy, 0, &from, &to, block);

@@ -82,8 +82,8 @@ pub fn reduce_scatter(shape: &Shape, _: &Nodes) -> Plan {
     scatter(shape, fold_in_order)
 }
 
-/// The same with the own block first, for sums that are scaled: a fold scales only the first 64 of
-/// its sources.
+/// Reduce-scatter that folds the own block first, for sums that are scaled: a fold scales only the
+/// first 64 of its sources.
 pub fn reduce_scatter_own_first(shape: &Shape, _: &Nodes) -> Plan {
     scatter(shape, fold_own_first)
 }

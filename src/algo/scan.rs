@@ -12,7 +12,7 @@
 use crate::plan::emit::Connection;
 use crate::plan::{Collective, Emitter, Layout, Nodes, Operand, PRE_SCALE, Plan, Shape, StepOp};
 
-/// The same on every channel, which has its part of the data.
+/// Emits `body` on every channel, which has its part of the data.
 fn on_channels(shape: &Shape, body: fn(&mut Emitter, &Shape)) -> Plan {
     let mut e = Emitter::new(*shape, 1, Layout::Blocks);
     for channel in 0..shape.channels {
