@@ -1,5 +1,5 @@
-//! What calls of kolo leave in a graph besides kernels: functions that run on the host at each
-//! replay, and what must stay as long as the graph can run.
+//! Things that calls of kolo leave in a graph besides kernels: functions that run on the host at
+//! each replay, and memory that must stay as long as the graph can run.
 //!
 //! A graph keeps *user objects*, and tells by a function when it needs them no more: on a thread of
 //! the driver, which may not call the driver. So what is over lies in a list until one of kolo's
@@ -20,7 +20,7 @@ const NO_SYNC: c_uint = 1;
 /// `CU_GRAPH_USER_OBJECT_MOVE`: the graph has the only reference.
 const MOVE: c_uint = 1;
 
-/// What a graph runs on the host, and what it keeps.
+/// A function that a graph runs on the host, and things that it keeps.
 pub struct GraphKeeps(Box<KeptByGraph>);
 
 struct KeptByGraph {

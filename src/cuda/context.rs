@@ -1,4 +1,4 @@
-//! What this process has on a device: its primary context, the one that CUDA's runtime uses too.
+//! The primary context of this process on a device, which CUDA's runtime uses too.
 //!
 //! A context is taken once in a process and never given back: the program's own calls may use it,
 //! and taking it anew would cost a second.
@@ -102,7 +102,7 @@ impl Context {
         self.number
     }
 
-    /// What the driver calls the device, which is the number of its [`Context::device`] so far.
+    /// The driver's handle of the device, which is the number of its [`Context::device`] so far.
     pub(super) fn handle(&self) -> CUdevice {
         self.device
     }
@@ -112,7 +112,7 @@ impl Context {
         &self.name
     }
 
-    /// The same for a device in every process, whatever number it has there.
+    /// The device's UUID, the same in every process, whatever number it has there.
     pub fn uuid(&self) -> [u8; 16] {
         self.uuid
     }

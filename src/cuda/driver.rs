@@ -37,7 +37,7 @@ pub enum DriverFault {
     Failing,
 }
 
-/// What the first call found.
+/// Result of the first call.
 type StartedDriver = std::result::Result<Driver, (DriverFault, Error)>;
 
 impl Driver {

@@ -1,4 +1,4 @@
-//! What a result of the driver means, as an error with what to do.
+//! Meaning of a driver's result, as an error with what to do.
 
 use super::functions::DriverFunctions;
 use crate::base::{Code, Error};
@@ -25,7 +25,7 @@ pub const ALREADY_REGISTERED: c_int = 712;
 /// `CUDA_ERROR_INVALID_CONTEXT`: no context is current, or one that is gone.
 pub const INVALID_CONTEXT: c_int = 201;
 
-/// What to do about a result.
+/// Remedy for a result.
 fn remedy(code: c_int) -> &'static str {
     match code {
         OUT_OF_MEMORY => {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`: other threads go on as they like.
 const THREAD_LOCAL: c_int = 1;
 
-/// What a capture has written down.
+/// Graph that a capture has written down.
 pub struct DeviceGraph {
     context: Arc<Context>,
     raw: usize,

@@ -35,7 +35,7 @@ pub struct Function {
     parameter: Option<usize>,
 }
 
-/// What this process has loaded.
+/// Kernels that this process has loaded.
 static LOADED: Mutex<Vec<DeviceKernels>> = Mutex::new(Vec::new());
 
 impl DeviceKernels {

@@ -5,14 +5,14 @@ use crate::base::Result;
 use cudarc::driver::sys::{CUdevice, CUdevice_attribute as Attribute, CUuuid};
 use std::ffi::{CStr, c_char, c_int};
 
-/// What the driver says of a device.
+/// Facts about a device that its driver tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedDevice {
     /// Among those that this process sees.
     pub number: u32,
     /// The name of its model.
     pub name: String,
-    /// The same in every process.
+    /// Its UUID, the same in every process.
     pub uuid: [u8; 16],
     /// Where it is plugged in: `0000:3b:00.0`.
     pub pci: String,
@@ -84,7 +84,7 @@ impl Driver {
         Ok(text.to_ascii_lowercase())
     }
 
-    /// What the device is called by everybody.
+    /// Returns the device's UUID, which is the same for everybody.
     pub(super) fn uuid_of(&self, device: CUdevice) -> Result<[u8; 16]> {
         let mut uuid = CUuuid { bytes: [0; 16] };
         // SAFETY: the driver writes the 16 bytes.

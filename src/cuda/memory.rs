@@ -27,7 +27,7 @@ const POSIX_FD: CUmemAllocationHandleType =
 pub struct DeviceMemory {
     context: Arc<Context>,
     what: String,
-    /// What was asked for; more may be mapped.
+    /// Bytes that were asked for; more may be mapped.
     bytes: usize,
     is_shareable: bool,
     // In the order in which they must go.

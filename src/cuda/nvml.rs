@@ -20,7 +20,7 @@ const MOST_DEVICES: u32 = 1024;
 /// The maker of processors that have NVLinks of their own (POWER9): not a switch.
 const IBM: u32 = 0x1014;
 
-/// What the library knows.
+/// Facts that the library tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NvmlFacts {
     /// The driver's version: `550.54.15`.

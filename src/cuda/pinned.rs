@@ -22,7 +22,7 @@ pub struct PinnedMemory {
     bytes: usize,
 }
 
-/// What the driver gave.
+/// Memory that the driver gave.
 struct PinnedBlock {
     context: Arc<Context>,
     place: NonNull<u8>,

@@ -1,4 +1,4 @@
-//! What an address of the program's is.
+//! Kinds of the program's addresses.
 
 use super::context::Context;
 use super::driver::Driver;
@@ -34,7 +34,7 @@ pub enum PointerKind {
     Pageable,
 }
 
-/// What the address is.
+/// Asks the driver for the kind of an address.
 ///
 /// # Errors
 /// No driver; the driver's.

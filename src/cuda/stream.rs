@@ -177,7 +177,7 @@ impl OwnStream {
         })
     }
 
-    /// What calls on the stream take.
+    /// Number of the stream, as calls on it take it.
     pub fn id(&self) -> StreamId {
         StreamId(self.raw)
     }
