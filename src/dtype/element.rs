@@ -83,7 +83,7 @@ macro_rules! pairs {
         #[derive(Clone, Copy, Debug, Default)]
         #[repr(C)]
         pub struct $name {
-            /// What is compared.
+            /// Value that is compared.
             pub value: $value,
             /// Where it was found.
             pub index: $index,

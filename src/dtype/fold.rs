@@ -1,4 +1,4 @@
-//! What a fold is: its arguments, and what it does beside combining.
+//! Parameters of a fold, and what it does beside combining.
 
 use std::ffi::c_void;
 use std::num::NonZeroU32;
@@ -38,7 +38,7 @@ unsafe impl Send for UserFunction {}
 // SAFETY: as above.
 unsafe impl Sync for UserFunction {}
 
-/// What a fold does beside combining. The default scales nothing and writes in the ordinary way.
+/// Deeds of a fold beside combining. The default scales nothing and writes in the ordinary way.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FoldParams {
     /// Bit `i` set: source `i` is multiplied by `scalar` when loaded. [`ReduceOp::PreMulSum`]

@@ -30,7 +30,7 @@ const LEAST_STREAM_BYTES: usize = 1024;
 /// Results of so many bytes are copied to their later destinations instead of being stored twice.
 const LEAST_COPIED_BYTES: usize = 2048;
 
-/// What the second cache holds: later destinations are copied from there.
+/// Bytes that the second cache holds for sure: later destinations are copied from there.
 const PIECE_BYTES: usize = 32 << 10;
 
 /// Copies of fewer bytes are the C library's.
@@ -47,7 +47,7 @@ pub(super) trait Operation {
     /// # Safety
     /// The processor has the instruction set of `V`.
     unsafe fn combine<V: Lanes>(sofar: V, next: V) -> V;
-    /// The same for one element.
+    /// Combines one element.
     fn combine_one<E: Arithmetic>(sofar: E::Acc, next: E::Acc) -> E::Acc;
 }
 

@@ -75,7 +75,7 @@ impl Layout {
         23 - self.mantissa_bits
     }
 
-    /// What the code of a normal number is less than its f32 bits without the dropped ones.
+    /// Difference between the f32 bits of a normal number, without the dropped ones, and its code.
     pub(super) const fn rebias(self) -> u32 {
         (127 - self.bias) << self.mantissa_bits
     }

@@ -1,4 +1,4 @@
-//! What one element does: the definition that every vector path must equal bit for bit.
+//! Operations on one element: the definition that every vector path must equal bit for bit.
 //!
 //! An element is *widened* to its accumulator when loaded (f32 for the 16- and 8-bit floats, itself
 //! otherwise), combined there, and *narrowed* once when written.
@@ -29,7 +29,7 @@ pub(super) use lacking;
 
 /// Arithmetic of one element type.
 pub(super) trait Arithmetic: Copy + Send + Sync + 'static {
-    /// What elements are combined in.
+    /// Accumulator in which elements are combined.
     type Acc: Copy;
     /// Whether the modes of floating-point arithmetic, and its flags, are of importance.
     const HAS_MODES: bool = true;

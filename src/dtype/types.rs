@@ -28,7 +28,7 @@ macro_rules! data_types {
     };
 }
 
-/// What the table says of one type.
+/// Facts about one type, in the table.
 struct TypeFacts {
     number: i32,
     name: &'static str,
@@ -133,7 +133,7 @@ impl DataType {
         self.facts().align
     }
 
-    /// What kind of type it is.
+    /// The class of the type.
     #[inline]
     pub const fn class(self) -> Class {
         self.facts().class

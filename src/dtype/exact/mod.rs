@@ -93,7 +93,7 @@ impl Summand for f64 {
     }
 }
 
-/// What a set of terms holds beside finite numbers.
+/// Marks of terms that are no finite numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
     /// Plus infinity or NaN.

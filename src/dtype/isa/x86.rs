@@ -1,5 +1,5 @@
-//! What the x86 files share: macros that turn a list of intrinsics into a [`Lanes`] type, and the
-//! fallback for operations without an instruction.
+//! Macros that the x86 files share: they turn a list of intrinsics into a [`Lanes`] type, and have
+//! the fallback for operations without an instruction.
 //!
 //! [`Lanes`]: crate::lanes::Lanes
 

@@ -20,12 +20,12 @@ use values::{Value, exact_limit, is_signed};
 
 /// Elements after which the data repeats.
 pub const PERIOD: usize = 10_007;
-/// What receive buffers hold before a call that is checked.
+/// Byte of which receive buffers are full before a call that is checked.
 pub const POISON: u8 = 0xa5;
 /// Ranks whose factor in a product is not one, so that the product stays representable.
 const FACTORS: u64 = 4;
 
-/// What distinguishes the data of one checked call.
+/// Features that distinguish the data of one checked call.
 #[derive(Clone, Copy, Debug)]
 pub struct Data {
     /// Type of the elements.
@@ -54,7 +54,7 @@ pub fn scalar(rank: u32) -> i64 {
 }
 
 impl Data {
-    /// What `rank` contributes to a reduction at `element`.
+    /// Contribution of `rank` to a reduction at `element`.
     pub fn value(&self, op: ReduceOp, rank: u32, element: usize) -> Value {
         let common = mix(self.repetition, element as u64);
         let own = mix(common, 1 + u64::from(rank));

@@ -220,7 +220,7 @@ fn bits_and_bytes() {
     }
 }
 
-/// What MINLOC and MAXLOC give, as a pair again.
+/// Finds the pair that MINLOC and MAXLOC give.
 macro_rules! located {
     ($isa:expr, $op:ident, $($pair:expr),+) => {{
         let values = [$($pair),+];

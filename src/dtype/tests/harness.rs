@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 
 /// Guard bytes on each side of a destination.
 const GUARD: usize = 80;
-/// What guards and destinations hold before the call.
+/// Byte of which guards and destinations are full before the call.
 const POISON: u8 = 0xa5;
 
 /// One call.

@@ -35,7 +35,7 @@ fn whole<T: Summand>(rng: &mut Rng, format: &Format, parts: &[&[T]]) -> T {
     format.decode(&add_up(rng, sent))
 }
 
-/// The same by windows, for one term a rank.
+/// Sums by windows, for one term a rank.
 fn windowed<T: Summand>(rng: &mut Rng, format: &Format, terms: &[T]) -> T {
     let mut bytes = [0; 4];
     for &term in terms {
