@@ -188,7 +188,7 @@ impl LinkPlace {
         LinkPlace::LeafDown,
     ];
 
-    /// What it is, for tables.
+    /// Name for tables.
     pub fn name(self) -> &'static str {
         match self {
             LinkPlace::PortOut => "port out",
@@ -237,7 +237,7 @@ impl Links {
         self.starts[kind as usize] + index
     }
 
-    /// What link `link` is: its kind, and its number within the kind.
+    /// Returns the kind of link `link`, and its number within the kind.
     pub fn describe(&self, link: u32) -> (LinkPlace, u32) {
         let kind = LinkPlace::ALL
             .into_iter()

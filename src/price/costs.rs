@@ -1,5 +1,5 @@
-//! What hand-overs cost: LogGP by level, the work of cores, what links share, and what flagged
-//! lines change.
+//! Costs of hand-overs: LogGP by level, the work of cores, what links share, and what flagged lines
+//! change.
 
 use super::cluster::Level;
 use crate::plan::Protocol;
@@ -13,7 +13,7 @@ pub enum Carrier {
     Wire,
 }
 
-/// What a hand-over costs at one level. Times in nanoseconds.
+/// Costs of a hand-over at one level. Times in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LevelCost {
     /// L: from publishing (or the end of the last byte on the last link) to being seen; also for
@@ -32,7 +32,7 @@ pub struct LevelCost {
     pub carrier: Carrier,
 }
 
-/// What everything costs. Times in nanoseconds, rates in nanoseconds a byte; 0 means free.
+/// Costs of all that ranks do. Times in nanoseconds, rates in nanoseconds a byte; 0 means free.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
     /// By number of the [`Level`].
@@ -53,11 +53,11 @@ pub struct Costs {
     pub memory_ns: f64,
     /// A byte on the link between sockets.
     pub cross_ns: f64,
-    /// What LL changes, and what LL128 does.
+    /// Changes of LL, and those of LL128.
     pub lines: [LinesCost; 2],
 }
 
-/// What flagged lines cost beside slots: payload carries its own arrival, but passes through lines
+/// Costs of flagged lines beside slots: payload carries its own arrival, but passes through lines
 /// on both sides.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinesCost {
@@ -82,8 +82,8 @@ impl LinesCost {
 }
 
 impl Costs {
-    /// The same over a network of TCP sockets: the system takes a few microseconds of each core
-    /// for a token, and copies it on both sides.
+    /// Costs over a network of TCP sockets: the system takes a few microseconds of each core for a
+    /// token, and copies it on both sides.
     pub fn over_sockets(mut self) -> Costs {
         self.levels[Level::Network as usize] = LevelCost {
             latency_ns: 8000.0,
@@ -165,8 +165,8 @@ const LINES_LL128: LinesCost = LinesCost {
     copy_ns: 0.25,
 };
 
-/// What kolo assumes where nobody has measured: server cores over shared memory, and a network of
-/// 100 Gbit/s.
+/// Costs that kolo assumes where nobody has measured: server cores over shared memory, and a
+/// network of 100 Gbit/s.
 impl Default for Costs {
     fn default() -> Costs {
         let near = |latency_ns, byte_ns| LevelCost {

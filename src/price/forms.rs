@@ -80,7 +80,7 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// The same call on another machine.
+    /// Puts the call on another machine.
     fn on<'a>(&self, site: &'a Site) -> Call<'a> {
         Call {
             site,

@@ -1,4 +1,4 @@
-//! What a call costs: the numbers that the simulator and the tuner share, and estimates by them.
+//! Prices of calls: the numbers that the simulator and the tuner share, and estimates by them.
 //!
 //! **Problem.** Whoever chooses an algorithm has to know its time before it runs, on machines that
 //! nobody has at hand.
@@ -31,6 +31,6 @@ pub use costs::{Carrier, Costs, LevelCost, LinesCost};
 pub struct Site {
     /// Where the ranks are.
     pub machine: Cluster,
-    /// What everything costs.
+    /// Costs of all that ranks do.
     pub costs: Costs,
 }

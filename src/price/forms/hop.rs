@@ -4,7 +4,7 @@ use crate::price::Site;
 use crate::price::cluster::Level;
 use crate::price::costs::Carrier;
 
-/// What a step does with the bytes of a token.
+/// Work of a step on the bytes of a token.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Work {
     /// Steps that are interpreted.
@@ -105,7 +105,7 @@ pub(super) struct Hop {
     link_byte_ns: f64,
     /// Ranks of a core.
     pub crowd: f64,
-    /// What a core needs to turn to another rank.
+    /// Time in which a core turns to another rank.
     switch_ns: f64,
     by_reader: bool,
 }
@@ -117,15 +117,15 @@ impl Hop {
         self.latency_ns + self.work(bytes) + self.way(bytes)
     }
 
-    /// As [`Hop::path`], while all ranks of the core are at work: the reader waits for its turn
-    /// behind half of the others.
+    /// [`Hop::path`] while all ranks of the core are at work: the reader waits for its turn behind
+    /// half of the others.
     pub fn crowded_path(&self, bytes: f64) -> f64 {
         let turns = 1.0 + (self.crowd - 1.0) / 2.0;
         self.latency_ns + self.work(bytes) * turns + self.way(bytes)
     }
 
-    /// As [`Hop::path`], while all ranks of the core have such a hand-over to make, and none its
-    /// next one before: each waits for all others, whose work hides the latency.
+    /// [`Hop::path`] while all ranks of the core have such a hand-over to make, and none its next
+    /// one before: each waits for all others, whose work hides the latency.
     pub fn path_of_all(&self, bytes: f64) -> f64 {
         let others = self.work(bytes) * (self.crowd - 1.0);
         self.work(bytes) + self.way(bytes) + others.max(self.latency_ns)
@@ -148,7 +148,7 @@ impl Hop {
         }
     }
 
-    /// As [`Hop::busy`], while the other ranks of the core wait.
+    /// [`Hop::busy`] while the other ranks of the core wait.
     pub fn busy_alone(&self, tokens: f64, bytes: f64) -> f64 {
         let core = tokens * self.core_ns + bytes * self.core_byte_ns;
         core.max(tokens * self.link_ns + bytes * self.link_byte_ns)

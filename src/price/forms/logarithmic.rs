@@ -126,7 +126,7 @@ impl Call<'_> {
         self.distances().take(all - crossing).last().unwrap_or(0)
     }
 
-    /// What ranks share that are `distance` apart on one node.
+    /// Level of ranks that are `distance` apart on one node.
     fn inside(&self, distance: u32) -> Level {
         self.level(distance.min(self.site.machine.per_node - 1))
     }
@@ -235,7 +235,7 @@ impl Call<'_> {
         path + (pieces - 1.0) * busy.max(sent).max(below).max(turn)
     }
 
-    /// What a rank of a tree does for its children, or for its parent, or for itself alone.
+    /// Work of a rank of a tree for its children, or for its parent, or for itself alone.
     fn member(&self, children: f64, parents: f64) -> Work {
         let down = self.collective == Collective::Broadcast;
         match (down, children > 0.0) {

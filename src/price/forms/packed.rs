@@ -24,7 +24,7 @@ impl Call<'_> {
         exchanges.iter().map(hop).sum()
     }
 
-    /// What is known doubles: one token an exchange.
+    /// Exchanges that double the blocks a rank knows: one token each.
     pub fn doubling_blocks(&self, exchanges: &[(u32, f64)]) -> f64 {
         let most = exchanges
             .iter()

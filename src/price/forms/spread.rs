@@ -169,7 +169,7 @@ impl Call<'_> {
         self.two_shots(false)
     }
 
-    /// The same, where an owner writes its result once for all.
+    /// Two shots where an owner writes its result once for all.
     pub fn two_shot_by_cast(&self) -> Option<f64> {
         self.two_shots(true)
     }
