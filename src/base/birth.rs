@@ -64,7 +64,7 @@ impl StartPhase {
         }
     }
 
-    /// What is so when it is over, for the log.
+    /// Describes for the log what is reached when the phase is over.
     pub fn outcome(self) -> &'static str {
         match self {
             StartPhase::Meeting => "the ranks have met",
@@ -220,7 +220,7 @@ impl Birth {
         self.off.get().map_or(Ok(()), |why| Err(why.clone()))
     }
 
-    /// What a wait polls beside its own descriptors: readable once it was called off.
+    /// Descriptor that a wait polls beside its own: readable once the start was called off.
     pub fn bell(&self) -> Option<RawFd> {
         self.lock().as_ref().map(AsRawFd::as_raw_fd)
     }

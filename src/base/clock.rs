@@ -53,7 +53,7 @@ pub fn busy() -> Duration {
     Duration::new(used.tv_sec as u64, used.tv_nsec as u32)
 }
 
-/// What the clock of this node shows, in seconds: to be compared with those of others.
+/// Time of the clock of this node, in seconds: to be compared with those of others.
 pub fn shown() -> f64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0.0, |since| since.as_secs_f64())

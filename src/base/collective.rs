@@ -130,7 +130,7 @@ macro_rules! collectives {
                 match self { $( Collective::$name => $word, )+ }
             }
 
-            /// What `of` says of its line, which it sees as a constant: an answer costs no more
+            /// Asks `of` about its line, which `of` sees as a constant: an answer costs no more
             /// than a match that was written for it.
             #[inline(always)]
             fn with<T>(self, of: impl Fn(Traits) -> T) -> T {
@@ -180,11 +180,11 @@ collectives! {
     AllToAllV = 18, "alltoallv": of(All, All).vector();
     /// Every rank gets the inputs of its neighbours on a graph.
     NeighborAllGather = 19, "neighborallgather": of(One, Beside).vector();
-    /// The same with inputs of different sizes.
+    /// Every rank gets inputs of different sizes from its neighbours on a graph.
     NeighborAllGatherV = 20, "neighborallgatherv": of(One, Beside).vector();
     /// Every rank gets a block of each of its neighbours on a graph.
     NeighborAllToAll = 21, "neighboralltoall": of(Beside, Beside).vector();
-    /// The same with blocks of different sizes.
+    /// Every rank gets blocks of different sizes from its neighbours on a graph.
     NeighborAllToAllV = 22, "neighboralltoallv": of(Beside, Beside).vector();
 }
 
@@ -334,8 +334,8 @@ const _: () = {
 mod tests {
     use super::*;
 
-    /// What travels with tokens and stands in tables of others: changed here, it is changed on
-    /// purpose.
+    /// Numbers and names travel with tokens and stand in tables of others: changed here, they are
+    /// changed on purpose.
     #[test]
     fn numbers_names_and_kinds_are_what_they_were() {
         let names: Vec<String> = Collective::ALL

@@ -44,7 +44,7 @@ pub struct Limits {
     pub burst: usize,
 }
 
-/// What the owner of a door says to a hello.
+/// Verdict of a door's owner on a hello.
 pub enum Verdict {
     /// Go on, with the secret of this kind and the key that follows from it.
     Answer(u8, Key),
@@ -61,13 +61,13 @@ pub trait Keeper {
     /// Judges a hello before anything is answered.
     fn judge(&mut self, hello: &Hello) -> Verdict;
 
-    /// What is said to a caller that speaks another version.
+    /// Words to a caller that speaks another version.
     fn other_version(&mut self, version: u16) -> Vec<u8>;
 }
 
 /// One that has given the proof.
 pub struct Entry<S> {
-    /// What it said first.
+    /// Hello with which it began.
     pub hello: Hello,
     /// Its connection: nothing was read beyond the proof.
     pub stream: S,

@@ -108,7 +108,7 @@ fn hello(purpose: u8) -> Hello {
     }
 }
 
-/// What the system's queue holds.
+/// Accepts from the system's queue, which is made up.
 fn queue(of: &mut VecDeque<io::Result<End>>) -> impl FnMut() -> io::Result<End> + '_ {
     || of.pop_front().unwrap_or(Err(ErrorKind::WouldBlock.into()))
 }

@@ -72,7 +72,7 @@ impl Code {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Error(Box<ErrorParts>);
 
-/// What an [`Error`] says. Its fields are read as those of the error itself.
+/// Parts of an [`Error`]. They are read as fields of the error itself.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ErrorParts {
     /// Kind of failure.
@@ -85,9 +85,9 @@ pub struct ErrorParts {
     pub operation: Option<Cow<'static, str>>,
     /// The program's name of the communicator, if it has given one.
     pub communicator: Option<Box<str>>,
-    /// What happened.
+    /// Sentence that says what happened.
     pub what: String,
-    /// What to do about it.
+    /// Remedy: what to do about it.
     pub remedy: Cow<'static, str>,
     /// The place in the program that made the call, where that is wanted and known: `by step
     /// (ocean.f90:120)`.
@@ -186,13 +186,13 @@ impl Error {
         *self.0
     }
 
-    /// What happened, and nothing else.
+    /// Takes out the sentence that says what happened.
     #[doc(hidden)]
     pub fn into_what(self) -> String {
         self.0.what
     }
 
-    /// The same of another kind.
+    /// Makes an error of another kind of this one.
     #[doc(hidden)]
     pub fn with_code(mut self, code: Code) -> Error {
         self.code = code;

@@ -36,14 +36,15 @@ pub enum Transfer {
         /// Block of the output.
         block: usize,
     },
-    /// What all others sent is folded with block `block` of the input, in the order of ranks.
+    /// Blocks that all others sent are folded with block `block` of the input, in the order of
+    /// ranks.
     Fold {
         /// Block of the input.
         block: usize,
     },
 }
 
-/// What a rank does in each turn.
+/// Messages of a rank in each turn.
 #[derive(Clone, Copy)]
 enum Visit {
     /// It sends and receives; all get the same block, or each its own.

@@ -1,4 +1,4 @@
-//! What `fork` must not duplicate.
+//! Things that `fork` must not duplicate.
 //!
 //! **Problem.** A process that uses kolo may fork (a Python program's `multiprocessing`, a helper
 //! program started the old way). The child has copies of kolo's sockets: while it lives, the
@@ -59,7 +59,7 @@ fn table() -> &'static Table {
     })
 }
 
-/// What somebody does around each fork. Nothing of it may panic or allocate.
+/// Functions that somebody runs around each fork. They may not panic or allocate.
 #[derive(Clone, Copy)]
 pub struct AroundFork {
     /// On the thread that forks.

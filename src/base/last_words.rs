@@ -19,14 +19,15 @@ use std::panic::catch_unwind;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What the handler rings.
+/// Bell that the handler rings.
 static BELL: SignalBell = SignalBell::unheard();
 /// How often each signal has come since it was told of last.
 static COMING: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
 /// So many of one kind are too many to wait for the words any longer.
 const PATIENCE: u32 = 5;
 
-/// What was used while a signal was told of. Where the process ends, nothing of it is dropped.
+/// Things that were used while a signal was told of. Where the process ends, none of them is
+/// dropped.
 pub type Kept = Box<dyn Any>;
 
 /// From now on `tell` is called with the number of the signal, on a thread of kolo's, before one of
@@ -119,7 +120,7 @@ mod tests {
     /// Longer than any of these processes lives.
     const LONG: Duration = Duration::from_secs(600);
 
-    /// What becomes of the process of a test below.
+    /// Runs a test below in another process, and returns how that ended.
     fn other_process(body: &str) -> Output {
         let body = format!("base::last_words::tests::{body}");
         Command::new(std::env::current_exe().unwrap())

@@ -1,4 +1,4 @@
-//! What every other room stands on.
+//! The ground that every other room stands on.
 //!
 //! **Problem.** Some things must be the same everywhere: how an error reads, what a rank number is,
 //! where the clock is read, what a fork must not copy, who may connect to a port. A second way to

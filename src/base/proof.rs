@@ -128,7 +128,7 @@ pub struct Preamble {
 /// The first thing that a caller says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// What the connection is for.
+    /// Purpose of the connection.
     pub purpose: u8,
     /// Which secrets the caller could use, one bit for each kind.
     pub offers: u8,
@@ -136,7 +136,7 @@ pub struct Hello {
     pub id: [u8; ID_BYTES],
     /// Random, never used again.
     pub nonce: [u8; ID_BYTES],
-    /// What else the purpose wants, at most [`MAX_BODY`] bytes.
+    /// Further bytes that the purpose wants, at most [`MAX_BODY`].
     pub body: Vec<u8>,
 }
 
@@ -167,7 +167,7 @@ impl Hello {
     }
 }
 
-/// What the bytes from the other end have come to.
+/// Event to which the bytes from the other end lead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// More of them are wanted.
@@ -184,7 +184,7 @@ pub enum Event {
     Confirmed(bool),
 }
 
-/// What both ends do with the first bytes that they get.
+/// Reads the first bytes of the other end, alike on both ends.
 fn opening(bytes: &[u8], protocol: Preamble) -> Option<Event> {
     let known = bytes.len().min(MAGIC_BYTES);
     if bytes[..known] != protocol.magic[..known] {
@@ -209,7 +209,7 @@ fn session(key: &Key, hello: &[u8], answer: &[u8]) -> Session {
 pub struct Host {
     protocol: Preamble,
     hello: Vec<u8>,
-    /// What was answered, without its tag, and by which key.
+    /// Answer that was given, without its tag, and the key that it was made by.
     answer: Option<(Vec<u8>, Key)>,
     confirm: Vec<u8>,
 }
@@ -317,7 +317,7 @@ impl Caller {
         }
     }
 
-    /// What was read so far: after [`Event::Foreign`] the host said something else with it.
+    /// Bytes read so far: after [`Event::Foreign`] the host said something else with them.
     pub fn heard(&self) -> &[u8] {
         &self.answer
     }

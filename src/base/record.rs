@@ -21,9 +21,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
 
-/// What one rank may tell another.
+/// A record that one rank may tell another.
 pub trait Record: Serialize + DeserializeOwned {
-    /// What it is, for messages: "the description of a rank".
+    /// Name of the record for messages: "the description of a rank".
     const NAME: &'static str;
     /// Longer ones are not read.
     const MOST_BYTES: usize = 1 << 20;
@@ -45,11 +45,11 @@ pub enum Flaw {
 /// Bytes that are not the record that they should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unreadable {
-    /// What they should be.
+    /// Name of the record that they should be.
     pub name: &'static str,
     /// How many there are.
     pub bytes: usize,
-    /// What is wrong.
+    /// Flaw that was found.
     pub flaw: Flaw,
 }
 
@@ -114,8 +114,8 @@ pub fn decode_all<R: Record>(told: &[Vec<u8>]) -> super::Result<Vec<R>> {
     (0..).zip(told).map(one).collect()
 }
 
-/// What `tests/fuzz` does with the bytes for this record: what is read can be told on. The name of
-/// the record, and whether the bytes are one.
+/// Decodes bytes as this record, for `tests/fuzz`: a record that was read can be told on. Returns
+/// the name of the record, and whether the bytes are one.
 pub fn fuzz<R: Record + PartialEq>(bytes: &[u8]) -> (&'static str, bool) {
     let record = decode::<R>(bytes);
     if let Ok(record) = &record {

@@ -1,4 +1,4 @@
-//! What is said and asked when a process has run out of file descriptors or memory.
+//! Words and questions for a process that has run out of file descriptors or memory.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +11,7 @@ pub fn is_shortage(error: &io::Error) -> bool {
     )
 }
 
-/// What the system said, in words; where it had no file descriptor for this process, with the
+/// Puts the system's error into words; where it had no file descriptor for this process, with the
 /// limit that stands in the way.
 pub fn words(error: &io::Error) -> String {
     match error.raw_os_error() {
@@ -36,7 +36,7 @@ pub fn limit() -> u64 {
     limit.rlim_cur
 }
 
-/// What helps.
+/// Remedy for it.
 fn remedy(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EMFILE) => "raise the limit on open files (`ulimit -n 65536` in the job script)",

@@ -16,7 +16,7 @@ use std::os::fd::AsRawFd;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
 
-/// What a handler rings. It lives as long as the process.
+/// A bell that a handler rings. It lives as long as the process.
 pub struct SignalBell {
     fd: AtomicI32,
     /// The process that hears it.
@@ -92,7 +92,7 @@ pub fn pass_on(signal: libc::c_int) {
     }
 }
 
-/// What a panic said.
+/// Words of a panic.
 fn words_of(cause: &(dyn Any + Send)) -> &str {
     let owned = || cause.downcast_ref::<String>().map(String::as_str);
     let words = cause.downcast_ref::<&str>().copied().or_else(owned);
@@ -105,12 +105,12 @@ pub type Handler = extern "C" fn(libc::c_int);
 /// Signals that kolo has caught, by number: the handler of each.
 static OURS: [AtomicUsize; 65] = [const { AtomicUsize::new(0) }; 65];
 
-/// What a handler is in the system's words.
+/// A handler as the system takes it.
 pub fn word_of(handler: Handler) -> libc::sighandler_t {
     handler as *const () as libc::sighandler_t
 }
 
-/// What the process does at a signal now.
+/// Action of the process at a signal now.
 ///
 /// # Errors
 /// There is no such signal.

@@ -1,4 +1,5 @@
-//! What a process starts once, whatever number of communicators it makes: in which order that was.
+//! Parts that a process starts once, whatever number of communicators it makes: in which order that
+//! was.
 //!
 //! Each part starts behind a lock of its own, when it is first needed; the order follows from what
 //! needs what. Here it is only written down, for `KOLO_DEBUG=trace` and for tests.
