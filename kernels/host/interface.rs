@@ -27,7 +27,7 @@ pub struct Patience {
     pub ready: u64,
 }
 
-/// What has happened so far.
+/// Counts of what has happened so far.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {

@@ -33,7 +33,7 @@ impl Options {
     }
 }
 
-/// What `KOLO_KERNEL` defines.
+/// Function that `KOLO_KERNEL` defines.
 pub type KernelFunction = unsafe extern "C" fn(launch: *const c_void);
 
 /// A kernel that can be launched.
@@ -319,7 +319,7 @@ impl Machine {
         assert!(stored, "beyond the memory, or after it was freed");
     }
 
-    /// As [`Machine::write`], to any range; false beyond it, or after it was unregistered.
+    /// Writes to any range; false beyond it, or after it was unregistered.
     pub fn store(&mut self, range: Range, offset: usize, bytes: &[u8]) -> bool {
         // SAFETY: the machine lives, and looks at the bounds of the range.
         let stored = unsafe {
@@ -334,7 +334,7 @@ impl Machine {
         stored != 0
     }
 
-    /// What has landed in memory.
+    /// Reads what has landed in memory.
     ///
     /// # Panics
     /// Beyond the memory, or after it was freed.
@@ -422,8 +422,9 @@ impl Machine {
         self.go_on(switches, &WAITING)
     }
 
-    /// As [`Machine::run_some`], but it says much sooner that all wait: for callers that then sleep
-    /// until somebody else, perhaps another process, has written what the kernels wait for.
+    /// Runs as [`Machine::run_some`] does, but says much sooner that all wait: for callers that
+    /// then sleep until somebody else, perhaps another process, has written what the kernels wait
+    /// for.
     ///
     /// # Errors
     /// As [`Machine::run_some`].
@@ -442,7 +443,7 @@ impl Machine {
         }
     }
 
-    /// What has happened so far.
+    /// Counts of what has happened so far.
     pub fn counts(&self) -> Counts {
         // SAFETY: the machine lives, and keeps its counts.
         unsafe { *raw::kolo_host_counts(self.raw.as_ptr()) }

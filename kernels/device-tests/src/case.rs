@@ -54,7 +54,8 @@ impl Case {
         }
     }
 
-    /// What `rank` must hold in block `block` of its output; `None` where it keeps what it has.
+    /// Data that `rank` must hold in block `block` of its output; `None` where it keeps what it
+    /// has.
     fn wanted(&self, rank: u32, block: u32) -> Option<(Pattern, usize)> {
         let (count, n) = (self.count, self.data.nranks as usize);
         let at_root = rank == self.root;

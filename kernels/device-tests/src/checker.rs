@@ -8,10 +8,10 @@ use std::process::Command;
 const CHECKER: &str = "compute-sanitizer";
 /// Where it is installed beside those folders that the shell knows.
 const TOOLKIT: &str = "/usr/local/cuda/bin";
-/// What it is run around: one kernel by itself, and two that wait for each other (a checker that
-/// lets kernels run one after the other only has the second one wait for ever).
+/// Steps that it is run around: one kernel by itself, and two that wait for each other (a checker
+/// that lets kernels run one after the other only has the second one wait for ever).
 pub const STEPS: [&str; 2] = ["fold", "pairs-2-ll"];
-/// What it ends with when it has found something.
+/// Its exit status when it has found something.
 const FOUND: i32 = 86;
 
 /// Runs a small step below the checker, where there is one.

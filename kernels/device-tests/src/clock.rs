@@ -16,7 +16,7 @@ pub fn seconds<E>(body: impl FnOnce() -> Result<(), E>) -> Result<f64, E> {
     Ok(begin.elapsed().as_secs_f64())
 }
 
-/// What lies in the middle.
+/// Time in the middle.
 pub fn median(times: &[f64]) -> f64 {
     let mut sorted = times.to_vec();
     sorted.sort_by(f64::total_cmp);

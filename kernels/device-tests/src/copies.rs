@@ -1,6 +1,5 @@
-//! What a device can do by itself, and what the interpreter's fold makes of it: copies by the
-//! driver, and one launch that adds two halves of a buffer. Every byte that is read or written
-//! counts.
+//! Copies by the driver, which show what a device can do by itself, and one launch that adds two
+//! halves of a buffer by the interpreter's fold. Every byte that is read or written counts.
 
 use crate::clock::{REPETITIONS, median, rounded, seconds, spread};
 use crate::report::{Failure, Outcome, Verdict, hold};

@@ -1,4 +1,4 @@
-//! What is here: driver, devices, kernels.
+//! Facts about this machine: driver, devices, kernels.
 
 use crate::litmus;
 use crate::report::{Failure, Outcome, Verdict};

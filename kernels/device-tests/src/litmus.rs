@@ -1,4 +1,4 @@
-//! What the protocols take for granted, tried: lines and vectors that arrive whole, messages
+//! Trials of what the protocols take for granted: lines and vectors that arrive whole, messages
 //! between mappings and between processes, grids that run at once.
 //!
 //! The kernels are those of `kernels/litmus.cu`, in a file of their own beside kolo's; a GPU made
@@ -249,7 +249,7 @@ fn one_trial(setup: &Setup, place: &Place, how: How, reader: u64) -> Result<Vec<
     place.results(4 * 32)
 }
 
-/// What the protocols need of what was seen.
+/// Judges what was seen by the needs of the protocols.
 fn judge(how: How, path: &str, seen: &Seen) -> Result<(), Failure> {
     let is_right = match how {
         // Nothing takes 16 bytes for whole: they are told, and not judged.
@@ -357,7 +357,8 @@ pub fn grids(setup: &Setup) -> Outcome {
     Ok(Verdict::Passed(figures))
 }
 
-/// The same with the driver's usual queues, which need not be enough: a fact, and no fault.
+/// Runs as many grids with the driver's usual queues, which need not be enough: a fact, and no
+/// fault.
 pub fn usual_grids(setup: &Setup) -> Outcome {
     let (resident, failed) = all_grids(setup)?;
     let queues = std::env::var(QUEUES).ok();

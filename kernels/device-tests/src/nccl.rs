@@ -100,7 +100,7 @@ impl Nccl {
         Ok(version)
     }
 
-    /// What the ranks of a communicator have in common.
+    /// Makes an id, which the ranks of a communicator have in common.
     ///
     /// # Errors
     /// The library's.

@@ -188,7 +188,7 @@ fn can_be_in_place(collective: Collective) -> bool {
     !matches!(collective, Collective::AllToAll | Collective::Barrier)
 }
 
-/// What a collective is tried with.
+/// Types and operations with which a collective is tried.
 fn kinds(collective: Collective) -> Vec<(DataType, Option<ReduceOp>)> {
     if collective == Collective::Barrier {
         return vec![(DataType::Int8, None)];

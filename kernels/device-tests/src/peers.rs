@@ -20,7 +20,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 
-/// What the second process does.
+/// Work of the second process.
 #[derive(Subcommand, Debug)]
 pub enum PeerWork {
     /// Answers over the memory that is its standard input

@@ -1,4 +1,4 @@
-//! What a step says in the end: one line of JSON.
+//! Report of a step when it has ended: one line of JSON.
 
 use serde_json::{Value, json};
 use std::io::Write;
@@ -36,7 +36,7 @@ pub enum Verdict {
     NotRun(String),
 }
 
-/// What a step gives.
+/// Outcome of a step.
 pub type Outcome = Result<Verdict, Failure>;
 
 /// The line of a step. `ok` is null where it was not run.

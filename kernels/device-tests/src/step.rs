@@ -6,7 +6,7 @@ use crate::{checker, copies, facts, litmus, pairs, peers, streams, sums};
 use clap::ValueEnum;
 use std::time::Duration;
 
-/// What belongs together, and is run together.
+/// Part of the steps: those that belong together are run together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Part {
     /// Whether results are right.

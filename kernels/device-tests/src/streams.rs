@@ -1,4 +1,4 @@
-//! What a stream brings: graphs that are replayed between calls, and an abort that ends kernels.
+//! Deeds of a stream: graphs that are replayed between calls, and an abort that ends kernels.
 
 use crate::report::{Failure, Outcome, Verdict, hold};
 use crate::world::{POISON, Rank, Setup, ranks};
@@ -24,7 +24,7 @@ fn sum(send: *mut u8, recv: *mut u8, count: usize) -> Call {
     }
 }
 
-/// What a rank gives in a turn: it differs by rank, turn and element.
+/// Input of a rank in a turn: it differs by rank, turn and element.
 fn input(turn: u64, rank: u32, count: usize) -> Vec<u8> {
     let first = 7 * turn + 1000 * u64::from(rank);
     (0..count as u64)

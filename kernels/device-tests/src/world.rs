@@ -9,7 +9,7 @@ use kolo::comm::{Call, CommConfig, CommDevice, Communicator, Stream};
 use kolo::cuda::{Context, DeviceMemory, Driver, OwnStream, copy_from_device, copy_to_device};
 use std::sync::Arc;
 
-/// What nobody has written.
+/// Byte in memory that nobody has written.
 pub const POISON: u8 = kolo::dtype::known::POISON;
 /// Poisoned bytes on each side of what a call may use.
 const EDGE: usize = 256;
@@ -97,7 +97,7 @@ impl Rank {
         unsafe { copy_to_device(&self.context, area.memory.address(), &all, self.stream.id()) }
     }
 
-    /// What an area holds once the stream has come so far.
+    /// Reads an area once the stream has come so far.
     ///
     /// # Errors
     /// The driver's; a byte beside the `bytes` was written.

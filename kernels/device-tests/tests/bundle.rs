@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-/// What each Linux with glibc has.
+/// Libraries that each Linux with glibc has.
 const SYSTEM: [&str; 8] = [
     "linux-vdso.so.1",
     "libc.so.6",

@@ -1,5 +1,5 @@
-//! What kernels and host compute each for themselves is the same: places of fields, windows, and
-//! the bits of every type and operation.
+//! Tests that kernels and host compute alike what each computes for itself: places of fields,
+//! windows, and the bits of every type and operation.
 
 use kolo::dtype::{self, DataType, FoldParams, ReduceOp};
 use kolo::exec::cuda::{layout, names};

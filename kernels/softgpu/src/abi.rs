@@ -1,5 +1,5 @@
-//! What crosses from C: pointers that must be looked at before they are used, and the structures
-//! of `cuda.h` that are read or written here.
+//! Values that cross from C: pointers that must be looked at before they are used, and the
+//! structures of `cuda.h` that are read or written here.
 //!
 //! Numbers of enumerations cross as integers, because a caller may bring any.
 
@@ -55,7 +55,7 @@ impl<T> Out<T> {
 }
 
 impl<T: Copy> Out<T> {
-    /// What lies there now: some places bring a value, too.
+    /// Value that lies there now: some places bring one, too.
     ///
     /// # Errors
     /// There is no place.

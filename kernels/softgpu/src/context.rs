@@ -6,7 +6,7 @@ use crate::state::State;
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
 
-/// What streams, events, modules and memory belong to.
+/// Owner of streams, events, modules and memory.
 pub struct Context {
     pub device: u32,
     pub flags: u32,

@@ -13,7 +13,7 @@ pub struct Device {
     pub uuid: Uuid,
     pub place: Place,
     pub default_pool: u64,
-    /// What `cuDeviceSetMemPool` chose.
+    /// Pool that `cuDeviceSetMemPool` chose.
     pub pool: u64,
 }
 

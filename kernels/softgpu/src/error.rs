@@ -1,10 +1,10 @@
 //! Result codes of the driver, by number, name and sentence.
 
-/// What a call of the driver returns when it fails.
+/// Code that a call of the driver returns when it fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code(pub i32);
 
-/// What a call gives: nothing, or a code.
+/// Answer of a call: nothing, or a code.
 pub type Answer<T = ()> = Result<T, Code>;
 
 macro_rules! codes {

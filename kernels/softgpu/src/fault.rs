@@ -1,4 +1,4 @@
-//! What goes wrong on request: `KOLO_SOFTGPU_FAULT`, faults with commas between them.
+//! Faults on request: `KOLO_SOFTGPU_FAULT`, with commas between them.
 //!
 //! `launch:5` the 5th launch fails on the device; `memory:3` the 3rd `cuMemAlloc` or `cuMemCreate`
 //! finds no memory; `lost:10` after 10 calls all devices are lost; `missing:cuMemCreate`

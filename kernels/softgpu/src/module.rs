@@ -23,7 +23,7 @@ pub struct Function {
     pub index: usize,
 }
 
-/// What is loaded.
+/// Modules that are loaded.
 pub struct Modules {
     kernels: Vec<(&'static str, Kernel)>,
     /// The context of each module.

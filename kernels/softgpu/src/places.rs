@@ -28,7 +28,7 @@ pub struct Place {
     dev: Option<u32>,
 }
 
-/// What is between two devices.
+/// Link between two devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Joint {
     /// NVLinks, of their own or through switches.
@@ -59,7 +59,7 @@ impl Place {
         format!("{domain:04x}:{bus:02x}:{slot:02x}.0")
     }
 
-    /// What is between this and another one.
+    /// Finds the link between this device and another one.
     pub fn joint(&self, other: &Place) -> Joint {
         let is_linked = self.links.contains(&other.bus_id());
         let is_switched = self.has_switch && other.has_switch;

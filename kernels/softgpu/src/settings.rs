@@ -7,14 +7,14 @@ use std::sync::OnceLock;
 
 const USUAL_DRIVER: i32 = 13_000;
 
-/// What the devices of this process are like.
+/// Settings of the devices of this process.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Devices of the machine, before `CUDA_VISIBLE_DEVICES` picks of them.
     pub devices: u32,
     /// `CUDA_VISIBLE_DEVICES`.
     pub visible: Option<String>,
-    /// What all draws of the run come from.
+    /// Seed of all draws of the run.
     pub seed: u64,
     pub is_weak: bool,
     /// Blocks that are resident on a device at a time.
@@ -26,7 +26,7 @@ pub struct Settings {
     pub places: Vec<Place>,
     /// As `cuDriverGetVersion` gives it.
     pub driver: i32,
-    /// What shall go wrong: see fault.rs.
+    /// Faults on request: see fault.rs.
     pub fault: String,
 }
 
@@ -67,7 +67,7 @@ fn read_driver() -> Answer<i32> {
     number("KOLO_SOFTGPU_DRIVER", USUAL_DRIVER, (10_000, 99_000))
 }
 
-/// What shall go wrong.
+/// Faults on request.
 pub fn fault() -> String {
     text("KOLO_SOFTGPU_FAULT").unwrap_or_default()
 }

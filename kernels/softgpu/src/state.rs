@@ -42,7 +42,7 @@ pub struct State {
     pub objects: Objects,
     /// Grids may be on the machine.
     pub has_grids: bool,
-    /// What every call gives from now on.
+    /// Code that every call gives from now on.
     pub failed: Option<Code>,
 }
 
@@ -243,7 +243,7 @@ impl State {
         self.settings.has_peers && self.joint(device, other) != Joint::Processors
     }
 
-    /// What is between two devices.
+    /// Finds the link between two devices.
     pub fn joint(&self, device: u32, other: u32) -> Joint {
         let place = |at: u32| &self.devices[at as usize].place;
         place(device).joint(place(other))

@@ -65,7 +65,7 @@ pub struct Streams {
     next_id: u64,
 }
 
-/// What callers write for the default streams.
+/// Handles that callers write for the default streams.
 pub const NULL: u64 = 0;
 pub const LEGACY: u64 = 1;
 pub const PER_THREAD: u64 = 2;

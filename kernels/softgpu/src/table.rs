@@ -13,7 +13,7 @@ pub fn new_handle() -> u64 {
 /// Things by their handles.
 pub struct Table<T> {
     things: BTreeMap<u64, T>,
-    /// What is said of a handle that stands for nothing.
+    /// Code for a handle that stands for nothing.
     unknown: Code,
 }
 

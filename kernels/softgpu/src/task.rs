@@ -1,4 +1,4 @@
-//! What a stream does: kernels, copies, fills, functions of the host, marks.
+//! Tasks of a stream: kernels, copies, fills, functions of the host, marks.
 
 use crate::error::Code;
 use crate::graph::run::Run;
@@ -15,7 +15,7 @@ use std::time::Instant;
 /// Bytes that a copy moves before the worker looks at something else.
 const PART: usize = 256 << 10;
 
-/// What became of a task when it was its turn.
+/// Progress of a task when it was its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Ended,
@@ -87,7 +87,7 @@ pub struct Fill {
     pub done: u64,
 }
 
-/// What ends the work of all devices.
+/// Failure that ends the work of all devices.
 #[derive(Debug)]
 pub struct Failed {
     pub code: Code,

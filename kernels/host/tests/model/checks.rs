@@ -3,7 +3,7 @@
 use crate::kernels::{self, run, words, zeros};
 use kolo_kernels_host::{Access, Machine, Options};
 
-/// What is said of one access by thread 5 of block 1; None: it may be.
+/// Returns the complaint about one access by thread 5 of block 1; `None` if the access is allowed.
 fn touch(machine: &mut Machine, at: u64, bytes: u64, is_store: bool) -> Option<String> {
     let launch = [at, bytes, is_store.into(), 5];
     let ended = run(machine, kernels::touch(), 2, 32, &launch);

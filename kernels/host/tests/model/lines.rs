@@ -1,4 +1,4 @@
-//! What may be seen in parts, and what never.
+//! Tests of data that may be seen in parts, and of data that never may.
 
 use crate::kernels::{self, run, words, wrong, zeros};
 use kolo_kernels_host::Machine;

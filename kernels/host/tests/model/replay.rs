@@ -4,7 +4,7 @@ use crate::kernels::{self, run, words, zeros};
 use kolo_kernels_host::{Counts, Machine, Options};
 use std::collections::HashSet;
 
-/// What happened in a run, and the words at its end.
+/// Runs a pipe, and returns the counts of the run and the words at its end.
 fn pipe(seed: u64, before: usize) -> (Counts, Vec<u64>) {
     let mut machine = Machine::new(Options::new(seed));
     // Addresses differ between runs.

@@ -22,7 +22,7 @@ pub struct Sizes {
     pub count: usize,
 }
 
-/// What a call is, before its plans are made.
+/// A call before its plans are made.
 #[derive(Clone)]
 pub struct Draft {
     pub entry: &'static Entry,
@@ -46,7 +46,7 @@ pub struct Call {
     draft: Draft,
     /// As the algorithm made them.
     pub plans: Vec<Plan>,
-    /// The same with pairs only.
+    /// These plans with pairs only.
     pub pairs: Vec<Plan>,
     pub geometry: Geometry,
 }
@@ -219,7 +219,7 @@ impl Call {
         bits.to_le_bytes()[..self.element_bytes()].to_vec()
     }
 
-    /// What a failure says first.
+    /// First words of a failure: the call with its sizes.
     pub fn text(&self) -> String {
         let Sizes {
             slot_bytes,

@@ -213,7 +213,7 @@ impl World {
         Ok(())
     }
 
-    /// What the writer said of each slot of a connection.
+    /// Sizes that the writer gave for each slot of a connection.
     pub fn sizes(&self, link: Link, protocol: Protocol) -> Vec<u32> {
         let connection = &self.connections[&(link, protocol as u8)];
         let size = |slot: usize| connection.reader.u32_at(gpu::SIZES_AT + 4 * slot);

@@ -1,4 +1,4 @@
-//! What is drawn: calls, sizes, and how they run.
+//! Draws of calls, sizes, and how they run.
 
 use super::call::{Call, Draft, Sizes};
 use super::run::Run;
@@ -126,7 +126,7 @@ pub fn call(
     call_with(entry, ranks, protocol, |sizes| sizes, random)
 }
 
-/// The same with some sizes given: drawn until it fits.
+/// Draws a call with some sizes given, until it fits.
 pub fn call_with(
     entry: &'static Entry,
     ranks: u32,

@@ -1,4 +1,4 @@
-//! What the engine of host memory makes of a call: the bits that the kernels must give, too.
+//! Results of a call on the engine of host memory: the bits that the kernels must give, too.
 
 use super::call::Call;
 use super::memory::{StopOnPanic, wires};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Most payload of a slot of any call.
 const SLOT_BYTES: usize = 16_384;
-/// What nobody has written.
+/// Byte in memory that nobody has written.
 pub const POISON: u8 = 0x5a;
 
 /// The receive buffers of all ranks, out of place.

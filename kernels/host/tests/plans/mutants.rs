@@ -26,7 +26,7 @@ const DRAWN: usize = 2;
 const SEEDS: u64 = 120;
 /// A run that is longer has failed: many faults have somebody wait for ever.
 const MOST_SWITCHES: u64 = 2_000_000;
-/// What is compiled of each copy.
+/// Kernel that is compiled of each copy.
 const KERNEL: &str = "KOLO_EACH(Float, Sum)\n";
 
 /// One row of the list.

@@ -34,7 +34,7 @@ pub fn ours(call: &Call) -> Kernel {
 /// A machine with all memory of a world and of what is to run.
 struct Bench {
     machine: Machine,
-    /// What each rank still has to launch, the next one last, and what runs.
+    /// Launches that each rank still has to make, the next one last, and those that run.
     queues: Vec<Vec<usize>>,
     running: Vec<Option<Grid>>,
 }

@@ -7,7 +7,7 @@ use crate::stream::NULL;
 use crate::task::{Copy, Fill, Source, Task};
 use std::sync::Arc;
 
-/// What must be memory that devices know.
+/// Sides of a copy that must be memory that devices know.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sides {
     Any,

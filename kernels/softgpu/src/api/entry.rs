@@ -1,4 +1,4 @@
-//! What every call does first and last.
+//! Beginning and end of every call.
 
 use crate::context;
 use crate::error::{Answer, Code};

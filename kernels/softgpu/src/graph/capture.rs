@@ -97,7 +97,7 @@ impl Captures {
         }
     }
 
-    /// What forbids this thread calls that may synchronise.
+    /// Captures that forbid this thread calls that may synchronise.
     fn forbidding(&self) -> Vec<u64> {
         let (me, mine) = (std::thread::current().id(), MINE.get());
         let forbids = |capture: &Capture| match (mine, capture.thread == me) {

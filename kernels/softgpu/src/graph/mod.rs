@@ -60,7 +60,7 @@ impl Graph {
         is_before[node]
     }
 
-    /// What can be launched: a copy, which holds the graph's objects, too.
+    /// Makes an instance that can be launched: a copy, which holds the graph's objects, too.
     pub fn instantiate(&self) -> Arc<Instance> {
         Arc::new(Instance {
             nodes: self.nodes.clone(),

@@ -23,7 +23,7 @@ impl Shared {
     }
 }
 
-/// What a graph or an instance holds.
+/// An object that a graph or an instance holds.
 pub struct Held {
     shared: Arc<Shared>,
     count: u64,

@@ -27,7 +27,7 @@ pub struct Handle {
 const MAGIC: u64 = u64::from_le_bytes(*b"koloipc1");
 const _: () = assert!(size_of::<Handle>() == 64);
 
-/// What is open: the same handle in the same context is opened once, and counted.
+/// A handle that is open: in one context it is opened once, and counted.
 pub struct Opened {
     handle: Handle,
     context: u64,

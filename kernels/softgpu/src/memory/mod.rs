@@ -25,7 +25,7 @@ use physical::Physical;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What kind of memory an address is of.
+/// Kind of memory that an address is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Of `cuMemAlloc`.
@@ -57,7 +57,7 @@ pub struct Home(pub *mut u8);
 // SAFETY: an address of memory that the whole process has mapped.
 unsafe impl Send for Home {}
 
-/// What keeps the bytes of an allocation.
+/// Keeper of the bytes of an allocation.
 pub enum Keeper {
     /// Part of its device's memory.
     Arena(Part),
@@ -102,7 +102,7 @@ pub struct Memory {
     /// The addresses of devices, which are never used.
     _reserved: Backing,
     space: Gaps,
-    /// What is reserved for mappings, by beginning: its length.
+    /// Ranges that are reserved for mappings: the length of each, by its beginning.
     reservations: BTreeMap<u64, u64>,
     allocations: BTreeMap<u64, Allocation>,
     pub physical: Table<physical::Reference>,
@@ -227,7 +227,7 @@ impl Memory {
     }
 }
 
-/// What [`Memory::enter`] is told.
+/// Arguments of [`Memory::enter`].
 struct NewRange {
     name: &'static str,
     base: u64,

@@ -1,4 +1,4 @@
-//! What the driver tells of an address.
+//! Attributes of an address, as the driver tells them.
 
 use super::{Allocation, Keeper, Kind, Memory};
 use crate::abi::{Out, POSIX_FD};

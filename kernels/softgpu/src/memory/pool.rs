@@ -9,7 +9,7 @@ pub struct Pool {
     pub device: u32,
     /// Who may use what comes from it.
     pub access: Access,
-    /// What stays reserved when memory is given back: kept only to be told again.
+    /// Bytes that stay reserved when memory is given back: kept only to be told again.
     pub threshold: u64,
     /// The device's own, which cannot be destroyed.
     pub is_default: bool,

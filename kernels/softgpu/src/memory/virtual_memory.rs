@@ -144,7 +144,7 @@ impl Memory {
         Ok(())
     }
 
-    /// What a device may do at an address.
+    /// Returns the access that a device has at an address.
     ///
     /// # Errors
     /// Nothing is mapped there.

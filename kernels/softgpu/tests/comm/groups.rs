@@ -19,7 +19,7 @@ fn message(collective: Collective, place: *mut u8, count: usize, peer: u32) -> C
     }
 }
 
-/// What rank `from` sends to rank `to` as its message `number`.
+/// Data that rank `from` sends to rank `to` as its message `number`.
 fn content(from: u32, to: u32, number: usize, bytes: usize) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(u64::from(from) << 40 | u64::from(to) << 20);
     (0..bytes)

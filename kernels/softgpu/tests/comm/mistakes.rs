@@ -1,4 +1,4 @@
-//! What cannot be is refused with a sentence, and the communicator goes on.
+//! Tests of mistakes: each is refused with a sentence, and the communicator goes on.
 
 use super::ranks::{POISON, Rank, ranks, software_gpu, sum};
 use kolo::base::{Code, Result};

@@ -51,7 +51,7 @@ fn in_processes(test: &str, processes: u32, variables: &[(&str, &str)], killed: 
     run_in_processes(("processes", test), processes, variables, killed);
 }
 
-/// The same for a test of any file of this program.
+/// Runs a test of any file of this program in processes.
 pub fn run_in_processes(
     (file, test): (&str, &str),
     processes: u32,
@@ -373,7 +373,7 @@ fn await_files(files: &[PathBuf]) {
     }
 }
 
-/// What small and large calls take of the device stays within a bound.
+/// Small and large calls take memory of the device within a bound.
 #[test]
 fn connections_take_little_memory() {
     const MOST: usize = 32 << 20;

@@ -13,9 +13,9 @@ pub const DEVICES: u32 = 8;
 /// Blocks that each runs at a time, where a test sets no other number: enough for the communicators
 /// of all tests that run side by side.
 const BLOCKS: u32 = 64;
-/// What says so.
+/// Variable that sets them.
 pub const BLOCKS_SET: &str = "KOLO_SOFTGPU_BLOCKS";
-/// What nobody has written.
+/// Byte in memory that nobody has written.
 pub const POISON: u8 = 0x5a;
 
 /// The library of the software GPU, beside this program.
@@ -132,7 +132,7 @@ impl Rank {
         self.buffer(&vec![POISON; bytes])
     }
 
-    /// What a buffer holds when the stream has come so far; nothing beside it was written.
+    /// Reads a buffer when the stream has come so far; nothing beside it was written.
     pub fn read(&self, buffer: &Buffer) -> Vec<u8> {
         let mut all = vec![0; buffer.bytes + 2 * EDGE];
         let at = buffer.memory.address();
@@ -179,7 +179,7 @@ pub fn ranks(devices: &[u32], overrides: &[(&str, &str)], body: impl Fn(&Rank) +
     on_nodes(devices.len(), devices, overrides, body);
 }
 
-/// The same on nodes of so many ranks, which reach each other over the loopback only.
+/// Runs ranks on nodes of so many ranks, which reach each other over the loopback only.
 pub fn on_nodes(
     per_node: usize,
     devices: &[u32],

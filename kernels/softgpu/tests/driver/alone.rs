@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// What takes longer hangs.
+/// Longest time of a test: one that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(60);
 
 const CHILD: &str = "KOLO_SOFTGPU_TEST";

@@ -118,7 +118,7 @@ test!(
 );
 
 test!(
-    /// What this process sees first.
+    /// The first thing that a process sees of its devices.
     the_first_bus, [FOUR], says "first bus 0000:10:00.0 of 4", {
         ok!(cuInit(0));
         println!("first bus {} of {}", bus_id(0), count());

@@ -1,4 +1,4 @@
-//! What a capture allows, forbids and tells.
+//! Tests of what a capture allows, forbids and tells.
 
 use super::alone::{code, ok, test};
 use super::world::*;

@@ -1,4 +1,4 @@
-//! What goes wrong on request.
+//! Tests of faults on request.
 
 use super::alone::{code, ok, test};
 use super::world::*;

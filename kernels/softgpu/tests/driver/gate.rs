@@ -33,7 +33,7 @@ extern "C" fn pass(gate: *mut c_void) {
     );
 }
 
-/// What comes next on the stream waits until the gate is opened.
+/// Closes a gate: all that comes next on the stream waits until it is opened.
 pub fn close(stream: CUstream) -> &'static Gate {
     let gate: &'static Gate = Box::leak(Box::default());
     let data = (&raw const *gate).cast_mut().cast();
@@ -41,8 +41,8 @@ pub fn close(stream: CUstream) -> &'static Gate {
     gate
 }
 
-/// The same, when the stream has come there: functions of the host run one after the other, so a
-/// gate that is closed later is reached later.
+/// Closes a gate, and waits until the stream has come there: functions of the host run one after
+/// the other, so a gate that is closed later is reached later.
 pub fn close_now(stream: CUstream) -> &'static Gate {
     let gate = close(stream);
     while !gate.is_reached.load(Ordering::Acquire) {

@@ -12,7 +12,7 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What is captured from a stream.
+/// Captures tasks from a stream.
 fn captured(stream: CUstream, tasks: impl FnOnce()) -> CUgraph {
     ok!(cuStreamBeginCapture_v2(
         stream,

@@ -100,7 +100,7 @@ test!(
 );
 
 test!(
-    /// What a kernel does wrong with memory is said once and sticks to everything.
+    /// A fault of a kernel's with memory is told once and sticks to everything.
     an_illegal_access_is_sticky, [TWO], says "which was freed", {
         let ranks = two_ranks();
         let ring = Ring::new(&ranks, 2048);

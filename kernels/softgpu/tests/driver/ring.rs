@@ -10,7 +10,7 @@ use kolo::exec::cuda::{DeviceLaunch, Image, names};
 use kolo::plan::{Algorithm, Collective, Direction, Link, Program, Protocol, Window};
 use kolo::wire::gpu::{self, DeviceEnd};
 
-/// What a receive buffer holds before.
+/// Byte of which a receive buffer is full before.
 const POISON: u8 = 0x5a;
 
 /// A call of two ranks with data of its own.
@@ -50,7 +50,7 @@ fn call_of(ranks: u32, seed: u64, protocol: Protocol, count: usize) -> Call {
     draft.call().expect("one piece fits")
 }
 
-/// What both ranks receive.
+/// Data that both ranks receive.
 pub fn sums(call: &Call) -> Vec<u8> {
     let numbers = |bytes: &[u8]| -> Vec<i32> {
         let words = bytes.chunks_exact(4);
@@ -122,7 +122,7 @@ impl Ring {
         Ring { ends }
     }
 
-    /// What one rank will launch.
+    /// Prepares the launch of one rank.
     pub fn prepare(&self, call: &Call, rank: usize, who: &Rank) -> Part {
         who.select();
         let ends = |link: Link, direction: Direction| {
@@ -148,7 +148,7 @@ pub fn end(shared: &Shared, slot_bytes: usize) -> CUdeviceptr {
     holding(bytes_of(&end))
 }
 
-/// What a rank launches, and where its results go.
+/// The launch of a rank, and where its results go.
 pub struct Part {
     pub output: CUdeviceptr,
     pub steps: CUdeviceptr,
@@ -183,7 +183,7 @@ impl Part {
     }
 }
 
-/// What a rank launches in the current context.
+/// Prepares the launch of a rank in the current context.
 pub fn prepare(call: &Call, rank: usize, ends: &dyn Fn(Link, Direction) -> CUdeviceptr) -> Part {
     let plan = &call.pairs[rank];
     let program = Program::lower(plan).expect("a program");
