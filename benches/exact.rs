@@ -1,4 +1,4 @@
-//! What exactness costs: `cargo bench --bench exact`.
+//! The price of exact sums: `cargo bench --bench exact`.
 //!
 //! First the local sum of an array beside two plain ones: `sum`, one addition after the other as
 //! a loop in C or Fortran does without permission to reorder, and `lanes`, 32 partial sums that

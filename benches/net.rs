@@ -131,7 +131,7 @@ fn streams() -> (TcpStream, TcpStream) {
     (near, far)
 }
 
-/// The same over one bare stream, into as many buffers.
+/// Bandwidth of one bare stream, into as many buffers.
 fn bare_bandwidth() -> f64 {
     let (mut near, mut far) = streams();
     let data = vec![3_u8; MESSAGE];

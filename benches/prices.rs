@@ -1,4 +1,4 @@
-//! What initialisation would pay for prices without closed forms: `cargo bench --bench prices`.
+//! The time of initialisation if prices had no closed forms: `cargo bench --bench prices`.
 //!
 //! A communicator fills its table of choices when it is made. Beside that time stands what a walk
 //! of the plans would take, for the same algorithms: making the plan of one rank, making those of

@@ -1,4 +1,4 @@
-//! What splitting a communicator costs: `cargo bench --bench split`.
+//! The price of splitting a communicator: `cargo bench --bench split`.
 //!
 //! Ranks are processes of this machine, or threads of one where `KOLO_TEST_THREADED` is set. For
 //! every number of ranks: milliseconds of a split of all ranks and processor time of one process in
@@ -53,7 +53,7 @@ fn timed(comm: &Communicator, body: impl FnOnce()) -> f64 {
     start.elapsed().as_secs_f64() * 1e3
 }
 
-/// What each rank does; rank 0 says what came of it.
+/// Runs one rank; rank 0 prints the results.
 fn rank(parent: &Communicator) {
     let config = CommConfig::default();
     let mut children = Vec::with_capacity(SPLITS);
