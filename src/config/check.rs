@@ -14,12 +14,12 @@ use super::value::Value;
 use crate::base::{Error, Result};
 use std::path::{Path, PathBuf};
 
-/// What was found in settings files.
+/// Result of a check of settings files.
 #[derive(Debug)]
 pub struct FileCheck {
-    /// What is wrong, file by file from the top down.
+    /// Faults, file by file from the top down.
     pub faults: Vec<Error>,
-    /// What works, but should be known.
+    /// Settings that work, but of which somebody should know.
     pub warnings: Vec<String>,
     /// The files that were read.
     pub files: Vec<PathBuf>,
@@ -119,9 +119,10 @@ fn count(file: &OneFile) -> usize {
     text.items.len() + profiles.sum::<usize>() + whens.sum::<usize>()
 }
 
-/// What a file says, with those that it includes: a name and a value each. All options come first,
-/// those that the file does not set with their built-in values; then `profile.NAME.KEY`,
-/// `when (CONDITIONS).KEY`, `locked` and `default_profile`. Without a file: the built-in values.
+/// Lists the settings of a file, with those that it includes: a name and a value each. All options
+/// come first, those that the file does not set with their built-in values; then
+/// `profile.NAME.KEY`, `when (CONDITIONS).KEY`, `locked` and `default_profile`. Without a file: the
+/// built-in values.
 ///
 /// # Errors
 /// The first mistake of the file.

@@ -45,7 +45,7 @@ pub(super) struct When {
 /// A word with its place.
 pub(super) type Quoted = (String, Position);
 
-/// What one file says.
+/// Content of one file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FileText {
     pub(super) items: Vec<Given>,

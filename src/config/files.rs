@@ -23,14 +23,14 @@ pub(super) struct OneFile {
 /// All files that were looked at.
 #[derive(Default)]
 pub(super) struct SettingsFiles {
-    /// What they say: a later one hides an earlier one, so an included one stands before the one
+    /// Their content: a later one hides an earlier one, so an included one stands before the one
     /// that includes it.
     pub(super) read: Vec<OneFile>,
     pub(super) seen: Vec<FileSeen>,
     /// How each of them was before it was read.
     pub(super) stamps: Stamps,
     pub(super) warnings: Vec<String>,
-    /// What is wrong with them.
+    /// Their faults.
     pub(super) faults: Vec<Error>,
     prefix: Option<PathBuf>,
 }

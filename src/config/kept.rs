@@ -1,4 +1,4 @@
-//! What kolo has found out about this machine and keeps for the next process: one small file.
+//! Results about this machine that kolo keeps for the next process: one small file.
 //!
 //! The directory may lie where everybody can write (`/tmp`), so nothing there is believed: the
 //! directory and the file must be this user's alone and no links, and they are looked at through

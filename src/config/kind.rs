@@ -1,4 +1,4 @@
-//! What values an option takes: one parser, and one sentence for people, per kind.
+//! Kinds of values that options take: one parser, and one sentence for people, per kind.
 //!
 //! Every layer gives text (numbers and booleans of a TOML file are written out first), so a value
 //! means the same in a file, in the environment and in a call.
@@ -145,7 +145,7 @@ impl Kind {
         )
     }
 
-    /// What the option takes, to stand after "expected".
+    /// Describes the values of the option, to stand after "expected".
     pub fn expected(&self) -> String {
         let or = |zero: Option<&str>| zero.map_or(String::new(), |word| format!(", or `{word}`"));
         match *self {

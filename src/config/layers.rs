@@ -41,7 +41,7 @@ impl Provider for Numbered<'_> {
     }
 }
 
-/// What the layers say together.
+/// Options as all layers together give them.
 pub(super) struct Loaded {
     /// Each option, in the order of the table.
     pub(super) values: Vec<Effective>,
@@ -49,7 +49,7 @@ pub(super) struct Loaded {
     pub(super) files: Vec<FileSeen>,
     /// How each of them was.
     pub(super) stamps: Stamps,
-    /// What should be said once there is a log.
+    /// Lines for the log, once there is one.
     pub(super) warnings: Vec<String>,
 }
 
@@ -81,7 +81,7 @@ pub(super) fn load(sources: &Sources) -> Result<Loaded> {
     })
 }
 
-/// What a settings file with this text says over the built-in values, if it includes none.
+/// Merges a settings file with this text, which includes none, over the built-in values.
 pub(super) fn of_text(path: &Path, text: &str) -> Result<Vec<Effective>> {
     let mut faults = Vec::new();
     let layer = Layer::System;
@@ -97,7 +97,8 @@ pub(super) fn of_text(path: &Path, text: &str) -> Result<Vec<Effective>> {
     of_files(&[file], &JobHere::default(), None).map(|(values, _)| values)
 }
 
-/// What these files say over the built-in values with this profile, and what their locks refuse.
+/// Merges these files and this profile over the built-in values. Returns the options, and the
+/// settings that locks refuse.
 pub(super) fn of_files(
     files: &[OneFile],
     here: &JobHere,

@@ -19,7 +19,7 @@ pub struct ChoiceRule {
     pub names: Vec<&'static str>,
 }
 
-/// What may be chosen. Without rules, everything.
+/// Words that may be chosen. Without rules, all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChoiceList {
     /// The parts, as they were written.
@@ -31,7 +31,7 @@ pub struct ChoiceList {
 pub(super) struct BadWord {
     pub word: String,
     pub valid: Vec<&'static str>,
-    /// What the word should have named.
+    /// Kind of thing that the word should have named.
     pub role: &'static str,
 }
 

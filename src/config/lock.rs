@@ -20,7 +20,7 @@ pub(super) struct Dropped {
 }
 
 impl Locks {
-    /// What these files lock. Of two that lock the same, the lower counts.
+    /// Collects the locks of these files. Of two that lock the same, the lower counts.
     pub(super) fn of(files: &[OneFile]) -> Locks {
         let mut locks: Vec<(String, Spot)> = Vec::new();
         let site = files.iter().filter(|file| file.layer.is_of_site());

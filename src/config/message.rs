@@ -25,7 +25,7 @@ pub(super) enum Section {
 }
 
 impl Section {
-    /// What may stand there besides options.
+    /// Words that may stand there besides options.
     fn words(self) -> &'static [&'static str] {
         match self {
             Section::Top => &["include", "locked", "default_profile", "profile", "when"],

@@ -1,4 +1,4 @@
-//! What an entry of the table of options says, and the variables that are no options.
+//! Entries of the table of options, and the variables that are no options.
 
 use super::kind::Kind;
 use std::fmt;
@@ -45,7 +45,7 @@ pub struct Opt {
     pub key: &'static str,
     /// One sentence.
     pub(super) doc: &'static str,
-    /// What values it takes.
+    /// Kind of values that it takes.
     pub kind: Kind,
     /// The value where no layer gives one, written as in the environment.
     pub default: &'static str,
@@ -58,7 +58,7 @@ pub struct Opt {
     pub shapes: bool,
     /// Variables of other libraries that set it; where several are set, the first counts.
     pub aliases: &'static [Alias],
-    /// What else the page of documentation says, such as how an alias is understood.
+    /// Further text for the page of documentation, such as how an alias is understood.
     pub note: &'static str,
 }
 
@@ -68,7 +68,7 @@ impl Opt {
         format!("KOLO_{}", self.key.to_ascii_uppercase())
     }
 
-    /// What the option does: one sentence.
+    /// Says in one sentence what the option does.
     pub fn doc(&self) -> &'static str {
         self.doc.trim()
     }

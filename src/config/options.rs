@@ -265,8 +265,8 @@ with_start_options! {
         aliases: &[same("NCCL_DEBUG_FILE")],
     }
 
-    /// What follows when a call fails; in Rust an error is returned in any case. The first failure
-    /// of each kind on a communicator is a line of the log in any case, unless `debug` is `none`.
+    /// Answer to a call that fails; in Rust an error is returned in any case. The first failure of
+    /// each kind on a communicator is a line of the log in any case, unless `debug` is `none`.
     errors -> Errors {
         kind: Kind::Words(Errors::WORDS),
         default: "return",
@@ -340,7 +340,7 @@ with_start_options! {
         unit: "seconds",
     }
 
-    /// What a thread does while it waits for another rank.
+    /// Way in which a thread waits for another rank.
     wait -> Wait {
         kind: Kind::Words(Wait::WORDS),
         default: "auto",

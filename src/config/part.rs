@@ -1,10 +1,10 @@
-//! What one place says.
+//! A part of the settings: those that one place gives.
 
 use super::file::Given;
 use super::source::{Layer, Origin, Source};
 use figment::value::Value as Raw;
 
-/// What one place says.
+/// A part of the settings: those that one place gives.
 pub(super) struct Part {
     pub(super) source: Source,
     pub(super) items: Vec<Given>,

@@ -53,7 +53,7 @@ pub(super) fn chosen(
     }
 }
 
-/// What is wrong with each `default_profile`, whether it counts here or not.
+/// Finds the faults of every `default_profile`, whether it counts here or not.
 pub(super) fn unknown_defaults(files: &[OneFile]) -> Vec<Error> {
     let mut faults = Vec::new();
     for file in files {
@@ -114,7 +114,7 @@ fn unknown(name: &str, place: &Spot, names: &[&str], holders: &[String]) -> Erro
     Error::usage(what, remedy)
 }
 
-/// What the profile says, file by file.
+/// Returns the settings of the profile, file by file.
 pub(super) fn parts(name: &str, site: &[&OneFile]) -> Vec<Part> {
     let part = |file: &&OneFile| {
         let mut profiles = file.text.profiles.iter();

@@ -207,7 +207,7 @@ fn section(option: &Opt) -> String {
     text
 }
 
-/// What a terminal shows about the options that people set: all but those for debugging.
+/// Text for a terminal about the options that people set: all but those for debugging.
 pub fn render_help() -> String {
     let mut text = String::from(
         "Settings, as variables of the environment (in a TOML file: the name in small letters \
@@ -220,7 +220,7 @@ pub fn render_help() -> String {
     text
 }
 
-/// What a terminal shows about one option.
+/// Text for a terminal about one option.
 pub fn render_help_of(option: &Opt) -> String {
     let mut text = String::new();
     let aliases: Vec<_> = option.aliases.iter().map(|alias| alias.name).collect();
@@ -245,7 +245,7 @@ pub fn render_help_of(option: &Opt) -> String {
 
 /// Longer lists of words stand in the text of the option.
 const MOST_WORDS: usize = 8;
-/// What stands for such a list.
+/// Word that stands for such a list.
 const WORD: &str = "WORD";
 
 fn placeholder(option: &Opt) -> String {

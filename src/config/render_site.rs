@@ -1,17 +1,17 @@
-//! What the page says of files of a site, with examples that a test reads.
+//! Text of the page about files of a site, with examples that a test reads.
 
-/// What stands highest in the list of layers.
+/// Words that stand highest in the list of layers.
 pub(super) const LOCKS: &str =
     "what a file of the site (2 or 3) locks: nothing above that file changes it";
 
-/// What may stand above the settings of a file, as an example.
+/// Lines that may stand above the settings of a file, as an example.
 pub(super) const ABOVE: &str = "\
 include = [\"network.toml\"]        # files beside this one; what this one says counts more
 locked = [\"net\", \"shm_disable\"]  # nobody else changes these options
 default_profile = \"usual\"         # where KOLO_PROFILE is not set
 ";
 
-/// What may stand below the settings of a file, as an example.
+/// Lines that may stand below the settings of a file, as an example.
 pub(super) const BELOW: &str = "\
 [profile.usual]
 timeout = 1800

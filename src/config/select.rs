@@ -22,7 +22,7 @@ pub(super) struct Selector {
     nodes: Option<Vec<NodeBound>>,
 }
 
-/// What a number of nodes is compared with.
+/// Bound with which a number of nodes is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NodeBound {
     Least(u64),

@@ -21,7 +21,7 @@ impl Settings {
         &self.files
     }
 
-    /// What should be said about these files, once there is a log.
+    /// Warnings about these files, for the log once there is one.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }

@@ -22,7 +22,7 @@ pub enum Layer {
     Alias,
     /// The `KOLO_*` variables.
     Environment,
-    /// What the program gives in its call.
+    /// The program, in its call.
     Caller,
 }
 

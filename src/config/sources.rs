@@ -21,7 +21,7 @@ pub struct Sources {
     pub prefix: Option<PathBuf>,
     /// The name of the host.
     pub host: String,
-    /// What the program gives: option key and value.
+    /// Settings that the program gives: option key and value.
     pub caller: Vec<(String, String)>,
 }
 

@@ -22,7 +22,7 @@ pub enum Value {
     Bool(bool),
     /// One word of the option's list, in the spelling that kolo prints.
     Word(&'static str),
-    /// What may be chosen.
+    /// Words that may be chosen.
     Lists(ChoiceList),
     /// The name of a file.
     Path(String),
@@ -242,7 +242,7 @@ impl fmt::Display for FaultFlip {
     }
 }
 
-/// What a typed getter returns, taken from the checked value.
+/// Types that a typed getter returns, each taken from the checked value.
 ///
 /// A getter whose type does not fit the kind of its option would be a fault of the table; a test
 /// reads every getter, so [`wrong_kind`] is never reached in a build that passed its tests.

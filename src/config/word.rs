@@ -7,6 +7,6 @@ pub struct Word {
     pub text: &'static str,
     /// Other spellings that are understood, such as those of an alias.
     pub also: &'static [&'static str],
-    /// What it means: one phrase.
+    /// Its meaning, in one phrase.
     pub doc: &'static str,
 }

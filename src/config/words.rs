@@ -57,7 +57,7 @@ words! {
         Trace = "trace",
     }
 
-    /// What follows when a call of the C or Fortran interface fails.
+    /// Answers to a failed call of the C or Fortran interface.
     Errors {
         /// the call returns a code
         Return = "return",
@@ -67,7 +67,7 @@ words! {
         Abort = "abort",
     }
 
-    /// What a signal that ends the process finds.
+    /// Answers to a signal that ends the process.
     OnSignal {
         /// the process ends without a word
         None = "none",
@@ -239,7 +239,7 @@ words! {
         Streamed = "streamed",
     }
 
-    /// What a thread does while it waits for a peer.
+    /// Ways in which a thread waits for a peer.
     Wait {
         /// by the cores that the ranks really have
         Auto = "auto",

@@ -1,4 +1,4 @@
-//! What is refused, and that the message names the place, the key, the value and what was expected.
+//! Refusals: their message names the place, the key, the value and what was expected.
 
 use super::super::*;
 use super::{Sandbox, with};

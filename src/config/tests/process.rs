@@ -6,7 +6,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
 
-/// What the other process prints when its environment holds `variables` and nothing else of kolo.
+/// Runs another process whose environment holds `variables` and nothing else of kolo, and returns
+/// what it prints.
 fn other_process(variables: &[(&str, &OsStr)]) -> String {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([

@@ -1,4 +1,4 @@
-//! What a site says in its files: profiles, included files, conditions and locks.
+//! Files of a site: profiles, included files, conditions and locks.
 
 use super::super::*;
 use super::Sandbox;
@@ -375,7 +375,7 @@ fn numbers_of_channels_that_do_not_fit_name_what_is_not_locked() {
     assert_eq!((settings.min_nchannels(), settings.max_nchannels()), (3, 4));
 }
 
-/// What the page shows is what a file may have.
+/// The examples of the page are what a file may have.
 #[test]
 fn the_examples_mean_what_they_say() {
     use super::super::render_file::CHANGED;

@@ -1,4 +1,4 @@
-//! What is refused in files of a site, with file, line and column; and what `kolo config` finds.
+//! Refusals in files of a site, with file, line and column; and the findings of `kolo config`.
 
 use super::super::*;
 use super::Sandbox;
@@ -252,7 +252,7 @@ fn a_check_finds_all_mistakes_of_a_file() {
     assert!(gone.faults[0].to_string().contains("is not there"));
 }
 
-/// What is wrong in one profile alone, and for nobody who chooses another.
+/// A fault of one profile alone is found, though nobody who chooses another one would see it.
 #[test]
 fn a_check_tries_every_profile() {
     let sandbox = Sandbox::new();
