@@ -138,7 +138,7 @@ impl Call {
         self.store((0..elements).map(|element| self.value(rank, element)))
     }
 
-    /// What the output of a rank must be; `None` where it stays untouched.
+    /// Output that a rank must have; `None` where it stays untouched.
     fn wanted(&self, rank: usize) -> Option<Vec<u8>> {
         let fold = |element: usize| {
             let values = (0..self.ranks()).map(|rank| self.value(rank, element));

@@ -1,5 +1,5 @@
-//! What happens when ranks disagree, come late, abort or misuse a communicator: an error that says
-//! so, never a hang.
+//! Tests of ranks that disagree, come late, abort or misuse a communicator: they get an error that
+//! says so, and never hang.
 
 #[path = "faults/begun.rs"]
 mod begun;

@@ -1,5 +1,5 @@
-//! What a user may hand to kolo by a variable or an argument: files that are none, machines that
-//! other programs described, words of other libraries.
+//! Inputs that a user may hand to kolo by a variable or an argument: files that are none, machines
+//! that other programs described, words of other libraries.
 
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
@@ -88,7 +88,7 @@ fn files_that_are_none_are_refused() {
     }
 }
 
-/// What a declaration hides are levels all the same.
+/// Levels that a declaration hides are levels all the same.
 #[test]
 fn a_deep_file_does_not_take_the_program_down() {
     let folder = Folder::new("inputs-deep");

@@ -210,7 +210,7 @@ fn calls(comm: &Communicator, rank: u32) {
     comm.destroy().unwrap();
 }
 
-/// What the log looks like on a terminal.
+/// Returns the log as it looks on a terminal.
 fn on_terminal(settings: &[(&str, &str)]) -> String {
     let (mut ours, mut theirs) = (0, 0);
     // SAFETY: places for two descriptors; name and properties are not asked for.

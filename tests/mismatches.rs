@@ -63,7 +63,7 @@ impl Made {
     }
 }
 
-/// What the ranks call: `odd` is the rank that differs.
+/// Calls of a rank: `odd` is the rank that differs.
 type Plan = fn(bytes: usize, odd: bool) -> Vec<Made>;
 
 const MISMATCHES: [(&str, Plan); 12] = [
@@ -168,12 +168,13 @@ fn comms(nodes: &[u32]) -> Vec<Communicator> {
     })
 }
 
-/// What each rank of one node was told.
+/// Errors of each rank of one node.
 fn told(ranks: u32, made: impl Fn(u32) -> Vec<Made> + Sync) -> Vec<Option<Error>> {
     told_on(&vec![0; ranks as usize], made)
 }
 
-/// What each rank was told, in the calls that it makes up to the first error, and at the end.
+/// Errors that each rank was told, in the calls that it makes up to the first error, and at the
+/// end.
 fn told_on(nodes: &[u32], made: impl Fn(u32) -> Vec<Made> + Sync) -> Vec<Option<Error>> {
     let comms = comms(nodes);
     let ranks = comms.len();
@@ -225,8 +226,9 @@ fn every_rank_hears_of_collectives_that_differ_or_the_last_one() {
     }
 }
 
-/// The same between nodes, where what ranks have called travels with the data too, so that the next
-/// common call tells. (A rank that leaves at once looks at the ranks of its own node only.)
+/// Ranks of several nodes hear of it too: what they have called travels with the data between
+/// nodes, so that the next common call tells. (A rank that leaves at once looks at the ranks of its
+/// own node only.)
 #[test]
 fn ranks_of_several_nodes_hear_of_it_in_the_next_common_call() {
     for (name, plan) in MISMATCHES {

@@ -109,8 +109,8 @@ fn forms_of_connections() {
     }
 }
 
-/// What is planned for so many channels works on all of them: else prices that divide the data by
-/// channels are wrong, and devices idle. (Messages have the channel of their pair of ranks.)
+/// A plan for so many channels works on all of them: else prices that divide the data by channels
+/// are wrong, and devices idle. (Messages have the channel of their pair of ranks.)
 #[test]
 fn plans_use_all_their_channels() {
     let of_messages = |entry: &&Entry| entry.algorithm == Algorithm::Bundle;
@@ -178,7 +178,7 @@ fn expected_tokens_follow_from_the_plan() {
     }
 }
 
-/// What operations that do not commute run on keeps the order of ranks.
+/// Algorithms for operations that do not commute keep the order of ranks.
 #[test]
 fn ordered_algorithms_keep_the_order_of_ranks() {
     let ordered = |entry: &&'static Entry| {

@@ -37,7 +37,8 @@ impl Copy {
         self.0.join("kolo")
     }
 
-    /// What `kolo info --config` says to a user whose variables and files set options.
+    /// Runs `kolo info --config` for a user whose variables and files set options, and returns what
+    /// it says.
     fn settings(&self) -> String {
         let home = self.0.join("home");
         std::fs::create_dir_all(home.join(".config/kolo")).unwrap();
@@ -74,7 +75,7 @@ fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// What each of the four ways to set an option leaves in the output.
+/// Words that each of the four ways to set an option leaves in the output.
 const WORDS: [&str; 4] = ["4321", "5432", "KOLO_BUFFSIZE", "NCCL_ALGO"];
 
 #[test]

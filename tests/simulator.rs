@@ -42,7 +42,7 @@ fn ring_all_reduce() {
     }
 }
 
-/// The same paper: (n-1)(a + B b) for blocks of B bytes.
+/// By that paper too: (n-1)(a + B b) for blocks of B bytes.
 #[test]
 fn ring_all_gather_and_reduce_scatter() {
     for n in [2, 3, 5, 8, 32, 100] {

@@ -91,7 +91,7 @@ fn interpreted(plan: (Collective, Algorithm), wires: &mut Wires, count: usize) -
     interpreted_on(plan, wires, count, buffers)
 }
 
-/// The same with buffers that hold `count` elements for each rank.
+/// Runs a plan with buffers that hold `count` elements for each rank.
 fn sized(plan: (Collective, Algorithm), wires: &mut Wires, count: usize) -> Traced {
     let buffers = (
         many(wires.me(), wires.ranks(), count),

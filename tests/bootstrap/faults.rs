@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-/// The same id with another secret, or another address, and a checksum that fits.
+/// Changes an id, such as its secret or its address, and gives it a checksum that fits.
 fn forged(id: &UniqueId, change: impl Fn(&mut [u8; 128])) -> UniqueId {
     let mut bytes = *id.as_bytes();
     change(&mut bytes);

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// The same id, but with another port.
+/// Changes the port of an id.
 fn redirected(id: &UniqueId, port: u16) -> UniqueId {
     let mut bytes = *id.as_bytes();
     bytes[10..12].copy_from_slice(&port.to_be_bytes());
@@ -210,7 +210,7 @@ fn a_replayed_check_in_is_dropped_and_harms_nobody() {
     });
 }
 
-/// What listens sends back what it gets, twice, or answers without knowing the secret.
+/// A listener sends back what it gets, twice, or answers without knowing the secret.
 #[test]
 fn a_rank_does_not_believe_who_only_pretends_to_be_the_root() {
     within(60, || {

@@ -1,5 +1,5 @@
-//! What a root holds, and what it does when the process has no file descriptor left. Each test is
-//! a process of its own: limits and counts are those of the whole process.
+//! Tests of what a root holds, and what it does when the process has no file descriptor left. Each
+//! test is a process of its own: limits and counts are those of the whole process.
 
 use super::strays::listening_ports;
 use super::support::*;

@@ -33,7 +33,7 @@ fn a_stopped_rank_may_go_on() {
     });
 }
 
-/// What a rank gives: 32 MiB of its own.
+/// Contribution of a rank: 32 MiB of its own.
 pub fn large(rank: u32) -> Vec<u8> {
     (0..32 << 20_u32)
         .map(|at| (at * 7 + rank * 101) as u8)

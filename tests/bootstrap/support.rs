@@ -1,4 +1,4 @@
-//! What every test of the bootstrap uses.
+//! Helpers of every test of the bootstrap.
 
 use kolo::base::proof::{self, Hello, Key, Preamble};
 use kolo::base::{Error, Result};
@@ -90,7 +90,7 @@ pub fn named(port: &Port) -> NetSettings {
     }
 }
 
-/// What a rank has told its user.
+/// Lines that a rank has told its user.
 #[derive(Clone, Default)]
 pub struct Told(Arc<Mutex<Vec<String>>>);
 
@@ -184,7 +184,7 @@ pub fn check_in_key(id: &UniqueId) -> Key {
     Key::derive(&id.as_bytes()[32..64], &uses)
 }
 
-/// What a rank that listens on a port of the loopback says when it checks in.
+/// Hello with which a rank checks in that listens on a port of the loopback.
 pub fn check_in(id: &UniqueId, rank: u32, nranks: u32, port: u16) -> Hello {
     let address = (IpAddr::from([127, 0, 0, 1]), port, 0_u32);
     let said = (rank, nranks, 0_u32, address, "");

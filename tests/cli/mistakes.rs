@@ -1,4 +1,5 @@
-//! What is wrong is said in a sentence, before anything else, with an exit code that tells.
+//! Tests of mistakes: each is told in a sentence, before anything else, with an exit code that says
+//! so.
 
 use super::*;
 

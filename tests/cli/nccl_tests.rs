@@ -55,7 +55,7 @@ pub fn good(line: &str, variables: &[(&str, &str)]) -> String {
     out
 }
 
-/// What was measured, by `-J`.
+/// Runs a line, and returns the results that it writes by `-J`.
 pub fn measured(line: &str, variables: &[(&str, &str)]) -> Value {
     static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);

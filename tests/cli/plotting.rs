@@ -1,4 +1,4 @@
-//! What `kolo perf` shows beyond nccl-tests: its head, algorithms, percentiles, and pictures.
+//! Output of `kolo perf` beyond nccl-tests: its head, algorithms, percentiles, and pictures.
 
 use super::*;
 use roxmltree::Document;

@@ -4,7 +4,7 @@ use crate::{kolo, run, scratch, stderr, stdout};
 use serde_json::Value;
 use std::path::Path;
 
-/// What a command says in text, and as a document.
+/// Returns the answer of a command as text, and as a document.
 fn asked(arguments: &str, tuner_file: Option<&Path>) -> (String, Value) {
     let said = |more: &str| {
         let mut command = kolo();

@@ -88,7 +88,7 @@ impl Case {
         (self.data.repetition % u64::from(self.data.nranks)) as u32
     }
 
-    /// What block `block` of the output of `rank` must hold.
+    /// Data that block `block` of the output of `rank` must hold.
     fn wanted(&self, rank: u32, block: u32) -> (Pattern, usize) {
         let (count, n) = (self.count, self.data.nranks as usize);
         let reduced = |elements| {

@@ -43,7 +43,7 @@ fn sum(comm: &Communicator, then: impl Fn() + Send + Sync + 'static) -> RedOp {
     comm.user_op(true, combine).expect("an operation")
 }
 
-/// What `rank` contributes to call number `number`.
+/// Contribution of `rank` to call number `number`.
 fn value(rank: u32, at: usize, number: u64) -> i64 {
     (i64::from(rank) + 1) * (at as i64 % 1009 + number as i64)
 }

@@ -31,7 +31,8 @@ impl Job {
         Job::start_with(scenario, processes, settings, false)
     }
 
-    /// The same in processes whose memory begins at the same addresses, where the system allows it.
+    /// Starts a job in processes whose memory begins at the same addresses, where the system allows
+    /// it.
     pub fn start_unrandomised(
         scenario: &str,
         processes: &[usize],
@@ -182,7 +183,7 @@ pub fn bytes_of(hex: &str) -> Vec<u8> {
         .collect()
 }
 
-/// What a rank of a scenario has.
+/// Facts that a rank of a scenario has.
 pub struct Context {
     pub id: UniqueId,
     pub rank: u32,

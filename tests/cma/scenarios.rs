@@ -1,4 +1,4 @@
-//! What the processes of the tests do.
+//! Scenarios that the processes of the tests run.
 
 use super::calls::{Case, DIRECT};
 use super::job::{Context, say};
@@ -107,8 +107,8 @@ fn counted(context: &Context) {
     leave(&comm);
 }
 
-/// The same where nobody may read rank 1. A process that is not dumpable is closed to all but the
-/// privileged, so privileges are dropped first.
+/// Says how many steps a large call takes where nobody may read rank 1. A process that is not
+/// dumpable is closed to all but the privileged, so privileges are dropped first.
 fn refused(context: &Context) {
     // SAFETY: plain system calls; the numbers are those of "nobody".
     unsafe {
@@ -193,7 +193,7 @@ fn hole(context: &Context) {
     comm.abort().expect("abort");
 }
 
-/// The same with buffers that are mapped.
+/// [`stopped_in_a_fold`] with buffers that are mapped.
 fn stopped_mapped(context: &Context) {
     stopped_in_a_fold(context, true, true);
 }
@@ -203,7 +203,7 @@ fn stopped(context: &Context) {
     stopped_in_a_fold(context, false, true);
 }
 
-/// The same, but rank 1 is woken up when rank 0 has ended.
+/// [`stopped_in_a_fold`], but rank 1 is woken up when rank 0 has ended.
 fn stopped_left(context: &Context) {
     stopped_in_a_fold(context, false, false);
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 /// An algorithm that settings name, and the size of buffers; nothing where they do not.
 type Named = (&'static str, &'static str);
 
-/// What a command of kolo prints with these words and settings.
+/// Runs a command of kolo with these words and settings, and returns what it prints.
 fn told(mut command: Command, words: &str, (algorithm, buffer): Named) -> String {
     command.args(words.split_whitespace());
     command.args(["--device", "cuda"]);

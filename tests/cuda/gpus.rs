@@ -17,7 +17,7 @@ fn kolo(devices: u32, words: &str, nvml: Option<&Path>) -> Command {
     command
 }
 
-/// The same for a program and its words, which follow.
+/// `kolo softgpu` for a host of so many devices; a program and its words follow.
 fn on_gpus(devices: u32, nvml: Option<&Path>) -> Command {
     let program = env!("CARGO_BIN_EXE_kolo");
     let mut command = Command::new(program);
@@ -44,7 +44,7 @@ fn said(output: &Output) -> (String, String) {
     (text(&output.stdout), text(&output.stderr))
 }
 
-/// What it prints where it succeeds, on both streams.
+/// Runs a command that must succeed, and returns what it prints on both streams.
 fn right(mut command: Command) -> (String, String) {
     let output = command.output().expect("kolo");
     let both = said(&output);
@@ -79,7 +79,7 @@ fn nvml(name: &str) -> PathBuf {
     folder
 }
 
-/// What `FAKE_NVML` says where NVML has the driver's devices.
+/// Value of `FAKE_NVML` where NVML has the driver's devices.
 fn same(devices: &Value) -> String {
     let word = |device: &Value, key: &str| device[key].as_str().expect("a text").to_owned();
     let device = |device: &Value| format!("{} {}", word(device, "pci"), word(device, "uuid"));

@@ -19,7 +19,7 @@ done
 for task in "${tasks[@]}"; do wait "$task" || exit 1; done
 "#;
 
-/// What the script asks of Slurm by this option.
+/// Value of an option by which the script asks something of Slurm.
 fn asks(script: &str, option: &str) -> String {
     let start = format!("#SBATCH {option}=");
     let line = script.lines().find_map(|line| line.strip_prefix(&start));
@@ -27,8 +27,8 @@ fn asks(script: &str, option: &str) -> String {
         .to_owned()
 }
 
-/// What a script printed that ran `kolo perf` with these options as its program, and how it called
-/// `srun`.
+/// Runs a script with `kolo perf` and these options as its program. Returns what it printed, and
+/// how it called `srun`.
 fn run(name: &str, tasks: &str, options: &str) -> (String, String) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("slurm/jobs");
     let here: PathBuf = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);

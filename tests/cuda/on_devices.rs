@@ -1,4 +1,4 @@
-//! What runs in a process with the software GPU. Each module is for a driver of its own.
+//! Tests that run in a process with the software GPU. Each module is for a driver of its own.
 
 use crate::world::{World, kernels_file};
 use kolo::base::Code;

@@ -16,7 +16,7 @@ fn perf(devices: u32, options: &str) -> Command {
     command
 }
 
-/// What it prints where all results are right.
+/// Runs it where all results must be right, and returns what it prints.
 fn right(devices: u32, options: &str) -> String {
     let output = perf(devices, options).output().expect("kolo");
     let said = said(&output);

@@ -78,7 +78,7 @@ pub fn perf(devices: u32) -> Command {
     command
 }
 
-/// What a process has printed, on both ways.
+/// Text that a process has printed, on both streams.
 pub fn said(output: &Output) -> String {
     let out = String::from_utf8_lossy(&output.stdout);
     format!("{out}{}", String::from_utf8_lossy(&output.stderr))

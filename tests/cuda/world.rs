@@ -85,7 +85,7 @@ pub struct Call {
     number: u32,
 }
 
-/// What a rank gives to a call.
+/// Element that a rank gives to a call.
 fn element(rank: usize, at: usize, call: u32) -> f32 {
     ((rank * 31 + at * 7 + call as usize * 13) % 100) as f32 + rank as f32 / 4.0
 }

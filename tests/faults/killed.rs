@@ -17,7 +17,7 @@ const NODES: &str = "KOLO_TEST_NODES";
 const RANKS: u32 = 4;
 const ROUNDS: u32 = 8;
 
-/// What each process does.
+/// Runs each process.
 pub fn begins(context: &Context) {
     let death = std::env::var(DEATH).ok().map(|words| {
         let (rank, moment) = words.split_once(' ').expect("two words");

@@ -1,4 +1,4 @@
-//! What happens when a rank cannot begin: all of them hear it, and nobody waits.
+//! Tests of a rank that cannot begin: all ranks hear it, and nobody waits.
 
 use kolo::base::{Code, Error, Rank, Result};
 use kolo::bootstrap::{Bootstrap, NetSettings, ThreadsBootstrap, UniqueId};

@@ -71,7 +71,7 @@ impl Drop for Storm {
     }
 }
 
-/// What `rank` contributes to a call.
+/// Contribution of `rank` to a call.
 fn value(rank: u32, at: usize, number: usize) -> i64 {
     (i64::from(rank) * 31 + at as i64 * 7 + number as i64 * 13) % 101 - 50
 }
@@ -143,7 +143,7 @@ fn on_stream(comm: &Communicator, members: &[u32], mine: &[i64], number: usize) 
     }
 }
 
-/// What each process does: everything, while it is interrupted.
+/// Runs each process: everything, while it is interrupted.
 pub fn storm(context: &Context) {
     let mut config = CommConfig::default();
     if std::env::var_os(NODES).is_some() {

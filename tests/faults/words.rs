@@ -1,4 +1,4 @@
-//! What errors of the Rust interface say: who, in which call, what it was, and what to do.
+//! Words of errors of the Rust interface: who, in which call, what it was, and what to do.
 
 use super::{all, comms, job};
 use kolo::comm::{Blocks, Call, Collective, CommConfig, Communicator, RedOp, Stream};

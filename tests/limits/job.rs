@@ -19,7 +19,7 @@ impl Job {
         Job::start_in(scenario, nranks, None)
     }
 
-    /// The same in a control group.
+    /// Starts a job in a control group.
     pub fn start_in(scenario: &str, nranks: u32, group: Option<&Group>) -> Job {
         let id = UniqueId::create(&NetSettings::default()).expect("an id");
         let hex: String = id.as_bytes().iter().map(|b| format!("{b:02x}")).collect();
@@ -65,7 +65,7 @@ impl Drop for Job {
     }
 }
 
-/// What a process of a job knows.
+/// Facts that a process of a job has.
 pub struct Context {
     pub rank: u32,
     pub nranks: u32,

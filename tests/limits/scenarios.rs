@@ -1,4 +1,4 @@
-//! What the ranks of a job do.
+//! Scenarios that the ranks of a job run.
 
 use super::begun;
 use super::job::Context;

@@ -1,4 +1,4 @@
-//! What the models of this folder are of: the sources of kolo's two lowest layers, with loom's
+//! Sources that the models of this folder are made of: kolo's two lowest layers, with loom's
 //! atomics, and those files of higher layers that are a state machine and need no more than `base`.
 
 #[path = "../../src/base/mod.rs"]

@@ -28,7 +28,7 @@ fn beside<T: Send + Sync + 'static>(
     thread::spawn(move || body(&state))
 }
 
-/// What call number `call` is signed with.
+/// Signature of call number `call`.
 fn signature(call: u64) -> u64 {
     100 + call
 }
@@ -36,7 +36,7 @@ fn signature(call: u64) -> u64 {
 /// Calls that a board of a model remembers.
 const HISTORY: u64 = BOARD_WORDS as u64 - 4;
 
-/// What a board says after `calls` calls, as it is told to other nodes.
+/// Words of a board after `calls` calls, as they are told to other nodes.
 fn told(calls: u64) -> [u64; BOARD_WORDS] {
     let mut words = [0; BOARD_WORDS];
     words[0] = calls;

@@ -140,7 +140,7 @@ fn plan(net: &MpiNet, from: u64, to: u64, index: u64) -> Plan {
     Plan::new(net, &mut random, 10, most)
 }
 
-/// What a sender says first: who it is.
+/// First words of a sender: who it is.
 fn name(from: u64, index: u64) -> Vec<u8> {
     [from.to_be_bytes(), index.to_be_bytes()].concat()
 }

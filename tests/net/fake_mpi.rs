@@ -34,7 +34,7 @@ enum Place {
 // SAFETY: the pointers are used under the lock, while kolo keeps the memory.
 unsafe impl Send for Message {}
 
-/// What all ranks share.
+/// State that all ranks share.
 pub struct World {
     sends: Vec<Message>,
     receives: Vec<Message>,
@@ -62,7 +62,7 @@ pub struct Rank {
 
 /// How the ranks are made.
 pub struct Fake {
-    /// What arrives when is drawn from this.
+    /// Seed by which it is drawn what arrives when.
     pub seed: u64,
     pub level: c_int,
     pub most_tag: c_int,

@@ -1,4 +1,4 @@
-//! What goes wrong on the way or at the peer is noticed, named, and costs no memory.
+//! Tests of faults on the way or at the peer: they are noticed, named, and cost no memory.
 
 use super::proxy::Proxy;
 use super::support::*;

@@ -1,4 +1,4 @@
-//! What every network must do, whichever way it moves the bytes: run by the tests of each.
+//! Tests that every network must pass, whichever way it moves the bytes: run by the tests of each.
 
 use super::support::*;
 use kolo::base::{Code, Result};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What to do to the bytes from the sender to the receiver.
+/// Disturbances of the bytes from the sender to the receiver.
 #[derive(Default)]
 pub struct Disturb {
     /// Flip one bit when so many further bytes have passed; negative: never.

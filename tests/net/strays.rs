@@ -14,7 +14,7 @@ const PROTOCOL: Preamble = Preamble {
     version: 4,
 };
 
-/// What a sender says first.
+/// First words of a sender.
 fn hello(socket: u16, sockets: u16, connection: u64) -> Hello {
     Hello {
         purpose: 1,
@@ -242,7 +242,7 @@ fn a_wrong_handle_of_several_addresses_is_an_error_at_once() {
     });
 }
 
-/// What a sender says and proves on a connection that was made, said again.
+/// A sender's words and proof on a connection that was made are said again.
 #[test]
 fn a_replayed_sender_stays_outside() {
     within(30, || {

@@ -1,4 +1,4 @@
-//! What every test of the network uses: safe buffers around the calls.
+//! Helpers of every test of the network: safe buffers around the calls.
 
 use kolo::base::interfaces::ways::FaceTable;
 use kolo::base::{Error, Result};
@@ -218,7 +218,7 @@ impl Receiving {
         Ok(self.sizes.is_some())
     }
 
-    /// What buffer `index` got; everything behind it must be untouched.
+    /// Bytes that buffer `index` got; everything behind them must be untouched.
     pub fn message(&self, index: usize) -> &[u8] {
         let size = self.sizes.as_ref().expect("done")[index];
         let (got, rest) = self.buffers[index].0.split_at(size);

@@ -5,7 +5,7 @@
 
 use kolo::comm::{Blocks, CommConfig, Communicator, RedOp};
 
-/// What no input contains.
+/// Value that no input contains.
 const POISON: i64 = 0x5a5a_5a5a_5a5a_5a5a;
 
 fn value(rank: usize, element: usize, iteration: usize) -> i64 {

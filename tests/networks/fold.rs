@@ -29,7 +29,7 @@ fn version_10_folds() {
     alone(10);
 }
 
-/// What the library has counted.
+/// Reads a count of the library.
 fn counted(name: &str) -> u64 {
     let library = std::env::var_os(LIBRARY).expect("the parent names the library");
     // SAFETY: the library is this test's own; the function takes nothing and gives a number.

@@ -40,7 +40,7 @@ pub fn threads(nodes: &[usize], overrides: &[(&str, &str)], body: impl Fn(&Commu
     threads_that_own(nodes, overrides, |comm| with(&comm, &body));
 }
 
-/// The same, for a body that ends the communicator itself.
+/// Runs threads with a body that ends the communicator itself.
 pub fn threads_that_own(
     nodes: &[usize],
     overrides: &[(&str, &str)],

@@ -22,7 +22,7 @@ const TASK: &str = "KOLO_TEST_TASK";
 const FEW: &[usize] = &[1, 1000, 20_001];
 const MANY: &[usize] = &[0, 1, 7, 1000, 4097, 70_000];
 
-/// What ranks do besides the collectives of [`FEW`] or [`MANY`].
+/// Word for what ranks do besides the collectives of [`FEW`] or [`MANY`].
 const LOOP: &str = "loop";
 
 /// A process that is a node.
@@ -213,7 +213,7 @@ fn node_without_device() {
     });
 }
 
-/// What is tested often.
+/// Tests that are run often.
 mod short {
     use super::*;
 
@@ -243,7 +243,7 @@ mod short {
 mod faults {
     use super::*;
 
-    /// What a node says of the end, and after how long.
+    /// Returns a node's words about the end, and after how long they came.
     fn broken(node: &mut Node, since: Instant) -> (String, Duration) {
         let said = node.hear("broken:");
         (said, since.elapsed())

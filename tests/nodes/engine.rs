@@ -1,4 +1,4 @@
-//! What the engine of connections between nodes does under real collectives.
+//! Tests of the engine of connections between nodes, under real collectives.
 
 use super::support::{AbortOnPanic, input, made, ranks, sum};
 use crate::alone::alone;
@@ -244,7 +244,7 @@ fn holdings() -> (usize, usize, usize) {
     (open_files(), mapped(), threads)
 }
 
-/// The same when they have not changed for a while.
+/// Holdings when they have not changed for a while.
 fn settled() -> (usize, usize, usize) {
     let (mut last, mut calm) = (holdings(), 0);
     for _ in 0..1000 {

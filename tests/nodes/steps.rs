@@ -131,7 +131,7 @@ fn counts(events: &[Event], way: Direction, phase: Phase) -> Vec<u64> {
         .collect()
 }
 
-/// What a sending engine does at every event: 8 slots are posted before anything is transmitted, as
+/// Checks a sending engine at every event: 8 slots are posted before anything is transmitted, as
 /// many again as are done, and before the next is transmitted.
 fn check_sender(events: &[Event], slots: u64) {
     let (mut posted, mut transmitted, mut done) = (0, 0, 0);

@@ -1,4 +1,4 @@
-//! What goes wrong on one node is said on all.
+//! Tests of trouble on one node: all nodes are told.
 
 use super::support::{input, made, made_on};
 use kolo::base::Code;

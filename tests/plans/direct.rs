@@ -82,7 +82,7 @@ fn chunks(plan: &Plan, reads: bool) -> HashMap<Link, Vec<Option<u32>>> {
     all
 }
 
-/// What `may_push` says is proved: the writer may write when it publishes, into the same chunk of
+/// The word of `may_push` is proved: the writer may write when it publishes, into the same chunk of
 /// every reader's output.
 #[test]
 fn pushed_steps_may_be_written_directly() {

@@ -192,7 +192,7 @@ fn contributions_twice_or_never() {
     );
 }
 
-/// The same sum in another order may have other bits.
+/// A sum in another order may have other bits.
 #[test]
 fn ranks_that_fold_in_different_orders() {
     let mut plans = of(Collective::AllReduce, Algorithm::OneShot, 3, 0);

@@ -39,8 +39,8 @@ const UNEVEN: [&[u32]; 10] = [
 const DRAWN: usize = 3;
 /// Seeds of the property test.
 const SEEDS: u64 = 400;
-/// What the tests of this process may take: three minutes on two cores. Time of the processor, for
-/// others may use the cores too.
+/// Time that the tests of this process may take: three minutes on two cores. It is time of the
+/// processor, for others may use the cores too.
 const LIMIT: Duration = Duration::from_secs(2 * 180);
 
 /// Time that all threads of this process have used.
@@ -113,7 +113,7 @@ impl Case {
     }
 }
 
-/// What the report must say, beside having no counterexample.
+/// Checks what the report must say, beside having no counterexample.
 fn expect(case: &Case, report: &Report) {
     for (&slices, &least) in [1, 2].iter().zip(&report.least_tokens) {
         let declared = (case.entry.least_tokens)(slices);
@@ -208,7 +208,7 @@ pub fn run(mut cases: Vec<Case>, collect: impl Fn(&Case, Report, Duration) + Syn
     });
 }
 
-/// What the grid found about one algorithm.
+/// Results of the grid for one algorithm.
 #[derive(Default)]
 struct Found {
     cases: u64,

@@ -108,7 +108,7 @@ fn mutate(plans: &mut [Plan], random: &mut fastrand::Rng) -> String {
     format!("rank {rank}, step {at} of the plan: {what}")
 }
 
-/// What the checker accepts must give the right numbers, in every schedule tried.
+/// Proves that plans which the checker accepts give the right numbers, in every schedule tried.
 fn prove_harmless(plans: &[Plan], least: u32, in_place_ok: bool, what: &str) {
     for seed in 0..4 {
         let setting = Setting {

@@ -235,7 +235,8 @@ fn casts_wait_for_their_slowest_reader() {
     );
 }
 
-/// What is cast may be read where it lies, and its writer may write into all readers' outputs.
+/// Data that are cast may be read where they lie, and their writer may write into all readers'
+/// outputs.
 #[test]
 fn forms_of_casts() {
     let plans = samples::plans(named("all-gather by casts"), 4, 1);

@@ -1,4 +1,4 @@
-//! What may be sent straight from the caller's memory: nothing that is written again.
+//! Tests of what may be sent straight from the caller's memory: nothing that is written again.
 
 use kolo::algo;
 use kolo::plan::analysis::outlets::outlets;
@@ -53,7 +53,7 @@ fn what_is_written_again_is_copied() {
     }
 }
 
-/// What coincides can only be written more often.
+/// Buffers that coincide can only be written more often.
 #[test]
 fn in_place_sends_no_more_straight() {
     let entries = algo::REGISTRY.iter();

@@ -1,4 +1,4 @@
-//! What crosses between switches, by the plans themselves: nodes that are numbered switch by switch
+//! Traffic between switches, by the plans themselves: nodes that are numbered switch by switch
 //! against the order in which a launcher dealt them.
 
 use super::plans_on;

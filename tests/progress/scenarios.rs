@@ -1,4 +1,4 @@
-//! What the processes of the tests do.
+//! Scenarios that the processes of the tests run.
 
 use super::job::Context;
 use super::threads;
@@ -159,7 +159,7 @@ fn looked_at(context: &Context) {
     comm.destroy().expect("destroy");
 }
 
-/// As [`awaited`], with calls of two communicators that follow each other on one stream.
+/// Waits as [`awaited`] does, for calls of two communicators that follow each other on one stream.
 fn several(context: &Context) {
     let comm = join(context);
     let other = split(&comm);
@@ -262,7 +262,7 @@ fn switches() -> u64 {
         .expect("a number")
 }
 
-/// What the thread does while this one computes for half a second.
+/// Switches of the thread while this one computes for half a second.
 fn meanwhile() -> u64 {
     let before = switches();
     std::thread::sleep(Duration::from_millis(500));

@@ -15,7 +15,7 @@ use kolo::tune::ProtocolChoice;
 
 /// Ranks of all tests; `tests/every_algorithm.sh` takes the others too.
 const RANKS: &[u32] = &[2, 3, 4, 5, 7, 8];
-/// The same where system calls carry the data.
+/// Ranks where system calls carry the data.
 const RANKS_ON_NODES: &[u32] = &[2, 3];
 /// Of each algorithm, so many of these numbers are drawn: `make test-full` takes all.
 const DRAWN: usize = 2;
@@ -61,7 +61,8 @@ impl Case {
         }
     }
 
-    /// What `rank` must hold in block `block` of its output; `None` where it keeps what it has.
+    /// Data that `rank` must hold in block `block` of its output; `None` where it keeps what it
+    /// has.
     fn wanted(&self, rank: u32, block: u32) -> Option<(Pattern, usize)> {
         let count = self.count;
         let at_root = rank == self.root;

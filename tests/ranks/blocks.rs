@@ -5,7 +5,7 @@ use super::support::{POISON, input, ranks, value};
 use fastrand::Rng;
 use kolo::comm::{Blocks, Communicator, Graph, RedOp};
 
-/// The same small slots as elsewhere, so that larger blocks need several rounds.
+/// Slots as small as elsewhere, so that larger blocks need several rounds.
 const SLOTS: &[(&str, &str)] = &[("buffsize", "64K")];
 
 /// A size: often 0, sometimes several slots.

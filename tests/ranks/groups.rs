@@ -367,7 +367,7 @@ fn a_refused_group_touches_nothing() {
     assert!(recv == send);
 }
 
-/// What is refused in a group is refused at once, and ends with the group.
+/// A call that is refused in a group is refused at once, and the refusal ends with the group.
 #[test]
 fn a_call_that_cannot_be_is_refused_inside_a_group() {
     let comms = made(1, &[]);

@@ -14,7 +14,7 @@ fn line(comm: &Communicator) -> (u32, u32) {
     (above.unwrap_or(NO_RANK), below.unwrap_or(NO_RANK))
 }
 
-/// What came from a rank: its data, or nothing.
+/// Data that must have come from a rank: its own, or nothing.
 fn wanted(from: u32, count: usize, round: usize) -> Vec<i64> {
     match from {
         NO_RANK => vec![POISON; count],

@@ -83,7 +83,7 @@ fn input(rank: u32, dtype: DataType, count: usize, seed: u64) -> Vec<u64> {
     words
 }
 
-/// What every rank has after a call of each type and operation.
+/// Results of every rank after a call of each type and operation.
 fn results(entry: &Entry, modes: [u64; 4], settings: &[(&str, &str)], seed: u64) -> Vec<Vec<u8>> {
     let all = Mutex::new(vec![Vec::new(); RANKS as usize]);
     ranks(RANKS, settings, |comm| {

@@ -126,7 +126,7 @@ fn the_file_gives_the_order_and_every_channel_its_own() {
     });
 }
 
-/// What init writes down is what it used, and what it reads again.
+/// The file that init writes has the orders that it used, and that it reads again.
 #[test]
 fn a_dump_that_is_loaded_gives_the_same_orders() {
     let machines = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/machines/");

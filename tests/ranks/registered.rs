@@ -63,7 +63,7 @@ fn ranks_of_one_process_need_no_pages_moved() {
     });
 }
 
-/// What [`mremap`] has heard of: where, and how many bytes.
+/// Calls that [`mremap`] has heard of: where, and how many bytes.
 static HEARD: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
 
 /// A hook, as libraries have that pin memory for a network. As that of UCX before 1.15 it does not

@@ -1,4 +1,4 @@
-//! What `Communicator::way` answers: the same on all ranks, what then runs, and nothing disturbed.
+//! Answers of `Communicator::way`: the same on all ranks, what then runs, and nothing disturbed.
 
 use super::support::{on_nodes, ranks};
 use kolo::base::Code;

@@ -96,7 +96,7 @@ impl Drop for Process {
     }
 }
 
-/// What a rank of a scenario has.
+/// Facts that a rank of a scenario has.
 pub struct Context {
     pub hub: HubClient,
     pub rank: u32,

@@ -1,4 +1,4 @@
-//! What the ranks of a job do; each function runs once for each rank.
+//! Scenarios that the ranks of a job run; each function runs once for each rank.
 
 use super::job::{Context, PATIENCE};
 use kolo::base::Rank;

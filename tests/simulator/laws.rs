@@ -1,5 +1,5 @@
-//! What must hold of any simulation: tokens and bytes are those of the plans, time grows with
-//! everything that costs, equal inputs give equal results.
+//! Laws of any simulation: tokens and bytes are those of the plans, time grows with everything that
+//! costs, equal inputs give equal results.
 
 use crate::support::{Case, one_pass};
 use kolo::algo::REGISTRY;

@@ -1,4 +1,4 @@
-//! What the code of a module names: its `use`s and its paths, tests left out.
+//! Names in the code of a module: its `use`s and its paths, tests left out.
 
 use std::collections::BTreeSet;
 use syn::visit::{self, Visit};
@@ -11,7 +11,7 @@ pub struct Use {
     pub passed_on: bool,
 }
 
-/// What the code of a module names.
+/// Names in the code of a module.
 #[derive(Default)]
 pub struct Code {
     pub uses: Vec<Use>,

@@ -1,4 +1,5 @@
-//! What may be used only in one place: loom, clocks, the environment, sockets, exported symbols.
+//! Words that may be used only in one place: loom, clocks, the environment, sockets, exported
+//! symbols.
 //!
 //! The plan of a collective has no clock and no environment; a rule that forbids the words
 //! everywhere else keeps it so without anybody having to remember.

@@ -6,7 +6,7 @@ use std::path::Path;
 /// The mechanisms of the checklist are numbered from 1 to this.
 const ROWS: u32 = 117;
 
-/// What the top level may hold; everything else needs a place in a room.
+/// Entries that the top level may hold; everything else needs a place in a room.
 const TOP_LEVEL: &[&str] = &[
     "CHANGELOG.md",
     "Cargo.lock",
@@ -32,7 +32,7 @@ pub fn strangers(names: &[String]) -> Vec<String> {
     names.iter().filter(|name| !known(name)).cloned().collect()
 }
 
-/// What a row may say about itself, and whether it then must name files and tests.
+/// States of a row, and whether it then must name files and tests.
 const STATES: &[(&str, bool)] = &[
     // Shown by a test, wherever it applies.
     ("done", true),

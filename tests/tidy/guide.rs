@@ -26,9 +26,9 @@ const MOST_LINES: usize = 14;
 const LEAST_LETTERS: usize = 16;
 /// Lines of a quick start, at most.
 const PAGE: usize = 110;
-/// What stands in a heading for a value.
+/// Mark that stands in a heading for a value.
 const VALUE: char = '…';
-/// What stands in a string of the sources for a value, once it is ready to be searched.
+/// Mark that stands in a string of the sources for a value, once it is ready to be searched.
 const HOLE: char = '\0';
 
 /// A sentence of kolo's in a program, with holes for values.

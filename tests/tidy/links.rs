@@ -10,7 +10,7 @@ use std::path::Path;
 /// The table of contents, whose links begin at its own folder.
 pub const CONTENTS: &str = "docs/SUMMARY.md";
 
-/// What is installed as documentation and copied for the guide; `bindings/install.sh` and
+/// Paths that are installed as documentation and copied for the guide; `bindings/install.sh` and
 /// `docs/guide/build.sh` say the same.
 const SHIPPED: &[&str] = &[
     "README.md",
@@ -66,7 +66,7 @@ pub fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// What the links of a line lead to. What stands in backquotes is no link.
+/// Targets of the links of a line. Links in backquotes do not count.
 fn targets(line: &str) -> Vec<String> {
     let plain: String = line.split('`').step_by(2).collect::<Vec<_>>().join("`");
     let links = plain.split("](").skip(1);

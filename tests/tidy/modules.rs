@@ -9,7 +9,7 @@ use crate::code::{Code, attributes, is_for_tests};
 use std::collections::{BTreeMap, BTreeSet};
 use syn::visit::Visit;
 
-/// What a name of a module stands for.
+/// Meaning of a name of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Target {
     /// A module, by its number.
@@ -185,7 +185,7 @@ impl Tree {
         &self.files
     }
 
-    /// What `name` stands for in a module. `seen` are the questions that are being answered.
+    /// Finds the meaning of `name` in a module. `seen` are the questions that are being answered.
     fn lookup(&self, module: usize, name: &str, seen: &mut Vec<(usize, String)>) -> Vec<Target> {
         let question = (module, name.to_owned());
         if seen.contains(&question) {
@@ -216,7 +216,7 @@ impl Tree {
         found
     }
 
-    /// What a path of a module's code stands for; nothing where it leads out of the crate.
+    /// Finds the meaning of a path of a module's code; nothing where it leads out of the crate.
     fn resolve(
         &self,
         module: usize,
@@ -245,7 +245,7 @@ impl Tree {
         self.modules[module].parent.map(Target::Module)
     }
 
-    /// What `name` stands for behind `target::`.
+    /// Finds the meaning of `name` behind `target::`.
     fn step(&self, target: Target, name: &str, seen: &mut Vec<(usize, String)>) -> Vec<Target> {
         match target {
             Target::Module(module) if name == "super" => self.parent(module).into_iter().collect(),
@@ -262,7 +262,7 @@ impl Tree {
         }
     }
 
-    /// What the code of each file names of other files.
+    /// Imports of each file: what its code names of other files.
     pub fn imports(&self) -> BTreeSet<Import> {
         let mut found = BTreeSet::new();
         for (number, module) in self.modules.iter().enumerate() {
@@ -310,7 +310,7 @@ impl Tree {
     }
 }
 
-/// What `#[path = "..."]` says.
+/// Value of `#[path = "..."]`.
 fn elsewhere(attributes: &[syn::Attribute]) -> Option<String> {
     attributes
         .iter()

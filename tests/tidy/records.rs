@@ -1,5 +1,5 @@
-//! What ranks tell each other at first is a record (`src/base/record.rs`), and every kind of record
-//! is among those that `tests/fuzz` reads from random bytes.
+//! Records of the library: whatever ranks tell each other at first is one (`src/base/record.rs`),
+//! and every kind is among those that `tests/fuzz` reads from random bytes.
 
 use crate::source::Source;
 

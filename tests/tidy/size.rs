@@ -1,4 +1,4 @@
-//! What fits on a screen: columns, lines of a file, lines of a function, and how a file opens.
+//! Sizes that fit on a screen: columns, lines of a file, lines of a function, and how a file opens.
 //!
 //! An exception is listed with the size it may have. It must be needed: once the file or function
 //! fits, the entry is a fault, and so the list can only shrink.

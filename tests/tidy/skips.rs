@@ -6,10 +6,10 @@ use crate::source::Source;
 /// The helpers themselves, and files that speak of skipping something else.
 const EXEMPT: &[&str] = &["tests/skip/", "tests/tidy"];
 
-/// What prints, in the languages of tests.
+/// Words that print, in the languages of tests.
 const SAYS: &[&str] = &["print!(", "println!(", "echo ", "printf ", "print("];
 
-/// What such a line says where a test does not run.
+/// Words of such a line where a test does not run.
 const WORDS: &[&str] = &["skip", "not tested", "nothing to test", "cannot be tested"];
 
 /// Other ways to skip.

@@ -1,4 +1,4 @@
-//! What a program in Rust may use: the names that `src/lib.rs` shows, and their public functions.
+//! Surface for programs in Rust: the names that `src/lib.rs` shows, and their public functions.
 //!
 //! Everything else is marked `#[doc(hidden)]`. `docs/rust-api.md` lists what is left, so that
 //! nothing becomes public, or changes, without somebody seeing it. `KOLO_BLESS=1 cargo test --test
@@ -100,7 +100,7 @@ fn without_links(text: &str) -> String {
     text.replace("[`", "`").replace("`]", "`")
 }
 
-/// What is declared from line `at` on, up to its body, on one line.
+/// Signature that is declared from line `at` on, up to its body, on one line.
 fn signature(source: &Source, at: usize) -> String {
     let mut text = String::new();
     for line in &source.raw[at..] {

@@ -1,4 +1,4 @@
-//! What is chosen.
+//! Tests of what is chosen.
 
 use crate::counting::{ASKED, HELD, MOST};
 use crate::support::inputs;
@@ -315,8 +315,8 @@ fn flagged_lines_are_not_chosen_unasked() {
     }
 }
 
-/// What a site measured chooses flagged lines for what was measured, and for nothing else: no other
-/// collective, algorithm or kind of lines, and no other arrangement.
+/// Times of flagged lines that a site measured make them chosen for what was measured, and for
+/// nothing else: no other collective, algorithm or kind of lines, and no other arrangement.
 #[test]
 fn flagged_lines_are_chosen_where_they_were_measured_and_nowhere_else() {
     let text = "format = 1\n[[series]]\ncollective = \"AllReduce\"\nalgorithm = \"rd\"\n\

@@ -1,5 +1,5 @@
-//! What estimates are worth as a choice: over a grid of shapes, the simulated time of what they
-//! choose against the least simulated time of all.
+//! Worth of estimates as a choice: over a grid of shapes, the simulated time of what they choose
+//! against the least simulated time of all.
 //!
 //! Two estimates are compared: the closed forms, which kolo has, and a walk of the plans of all
 //! ranks, which would need no form. The walk is the simulator over at most [`MANY`] rounds; where a
@@ -92,7 +92,7 @@ fn way(entry: &Entry) -> (kolo::plan::Algorithm, ProtocolChoice) {
     (entry.algorithm, protocol)
 }
 
-/// What one estimate chose, and how many times the least time that takes.
+/// Choices of one estimate, and how many times the least time each takes.
 #[derive(Default)]
 struct Choices {
     all: Vec<(f64, String)>,

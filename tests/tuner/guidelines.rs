@@ -40,7 +40,7 @@ fn hostile(rng: &mut fastrand::Rng, machine: &Cluster) -> Measured {
     Measured::from_toml(&text, "hostile").expect("odd, but well formed")
 }
 
-/// What must hold of the expected times of a table.
+/// Checks the expected times of a table.
 fn check(table: &Table, what: &str) {
     let time = |collective, bytes| table.expected_ns(collective, bytes);
     let n = table.inputs().nranks as usize;
@@ -74,7 +74,7 @@ fn check(table: &Table, what: &str) {
     }
 }
 
-/// What a choice names can run: it is registered, and what it is composed of can run too.
+/// Checks that a choice can run: it is registered, and what it is composed of can run too.
 fn runs(table: &Table, collective: Collective, bytes: usize) {
     let choice = table.choose(collective, bytes);
     if choice.composed {
