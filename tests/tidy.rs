@@ -35,6 +35,8 @@ mod page;
 mod records;
 #[path = "tidy/rests.rs"]
 mod rests;
+#[path = "tidy/results.rs"]
+mod results;
 #[path = "tidy/size.rs"]
 mod size;
 #[path = "skip/mod.rs"]
@@ -289,7 +291,7 @@ fn the_rust_interface_is_what_its_page_lists() {
 fn architecture_is_one_true_page() {
     let read = |name| documents::read_below(root(), name).unwrap_or_else(|| panic!("{name}"));
     let text = read("docs/ARCHITECTURE.md");
-    let mut faults = page::length(&text);
+    let mut faults = page::length("ARCHITECTURE.md", &text, page::MOST_WORDS);
     faults.extend(page::table(&text));
     let drawing = "docs/architecture.svg";
     faults.extend(page::unnamed(drawing, &read(drawing), |room| {
@@ -311,7 +313,11 @@ fn pages_name_files_that_are_there() {
     let exists = |name: &str| root().join(name).exists();
     let pages = links::pages(root()).into_iter();
     let pages: Vec<_> = pages
-        .filter(|page| page.path.starts_with("docs/"))
+        .filter(|page| {
+            ["docs/", results::FOLDER]
+                .iter()
+                .any(|top| page.path.starts_with(top))
+        })
         .collect();
     assert!(pages.len() > 10, "only {} pages", pages.len());
     let faults = pages.iter().map(|one| (one.path.as_str(), &one.text));
@@ -350,7 +356,6 @@ fn the_guide_says_what_kolo_says() {
     assert!(words.len() > 100, "only {} words of Fortran", words.len());
     faults.extend(forms::one_sided(guide::FAQ, &read(guide::FAQ), &words));
     let known = guide::KNOWN.map(read);
-    let measured = read("docs/performance.md");
     let pages = links::pages(root());
     for page in pages
         .iter()
@@ -364,8 +369,21 @@ fn the_guide_says_what_kolo_says() {
     faults.extend(guide::figures(
         guide::FIGURES,
         &read(guide::FIGURES),
-        &measured,
+        &results::measured(&pages),
     ));
+    report(faults);
+}
+
+#[test]
+fn figures_stand_with_their_reasons() {
+    let read = |name: &str| read(name).unwrap_or_else(|| panic!("{name}"));
+    let pages = links::pages(root());
+    let short = read(results::SHORT);
+    let mut faults = results::folder(&pages);
+    faults.extend(page::length(results::SHORT, &short, results::MOST_WORDS));
+    let measured = results::measured(&pages);
+    faults.extend(guide::figures(results::SHORT, &short, &measured));
+    faults.extend(results::shortfalls(&short, &read(results::REASONS)));
     report(faults);
 }
 

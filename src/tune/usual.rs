@@ -1,8 +1,8 @@
 //! The usual choices, where the site has measured nothing: they were measured by hand.
 //!
 //! Up to [`MEASURED_RANKS`] ranks of one node the choices were taken from measurements (two cores,
-//! 2, 4 and 8 ranks; `docs/performance.md`), and estimates do not overrule them. Elsewhere an
-//! estimate does that is much better.
+//! 2, 4 and 8 ranks; `benches/results/algorithms.md`), and estimates do not overrule them.
+//! Elsewhere an estimate does that is much better.
 
 use crate::plan::{Algorithm, Collective};
 

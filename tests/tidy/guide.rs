@@ -1,5 +1,5 @@
 //! The guide says what the sources say: each heading of its FAQ is a sentence of kolo's, figures
-//! are those of `docs/performance.md`, settings are there, and a quick start is one page.
+//! are those of `benches/results/`, settings are there, and a quick start is one page.
 
 use crate::links::prose;
 use crate::source::{Source, strings};

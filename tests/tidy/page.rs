@@ -20,11 +20,11 @@ const TOPS: &[&str] = &[
     "slurm/",
 ];
 
-/// Whether the page is too long.
-pub fn length(text: &str) -> Vec<String> {
+/// Whether a page has more words than it may have.
+pub fn length(page: &str, text: &str, most: usize) -> Vec<String> {
     let words = text.split_whitespace().count();
-    let what = format!("ARCHITECTURE.md has {words} words, and {MOST_WORDS} are one page");
-    Vec::from_iter((words > MOST_WORDS).then_some(what))
+    let what = format!("{page} has {words} words, and {most} are what it may have");
+    Vec::from_iter((words > most).then_some(what))
 }
 
 /// The rooms of the page's table, each with what it imports.
@@ -144,8 +144,9 @@ mod tests {
 
     #[test]
     fn a_page_too_long_is_a_fault() {
-        assert!(length(&"word ".repeat(MOST_WORDS)).is_empty());
-        assert_eq!(length(&"word\n".repeat(MOST_WORDS + 1)).len(), 1);
+        let told = |word: &str, times: usize| length("a.md", &word.repeat(times), MOST_WORDS);
+        assert!(told("word ", MOST_WORDS).is_empty());
+        assert_eq!(told("word\n", MOST_WORDS + 1).len(), 1);
     }
 
     #[test]

@@ -40,7 +40,7 @@ impl Fetch for Peer {
 
 /// From how many bytes on the settings want private buffers to be read; `None` for never. Slots
 /// are what runs where nobody has said: with pages of 4 KiB the system needs longer to find the
-/// pages than slots take for one copy more (docs/performance.md).
+/// pages than slots take for one copy more (`benches/results/buffers.md`).
 fn wanted_from(settings: &Settings) -> Option<u64> {
     if !settings.direct() {
         return None;

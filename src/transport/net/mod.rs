@@ -48,7 +48,8 @@ pub const MAX_TAIL: usize = 32;
 ///
 /// Both ends of a connection send as a rule. Where each first hands over all it may, and only then
 /// reads, every byte waits in the memory of the system until it has left the cache: `sendrecv`
-/// of 4 MiB took 2.5 times as long (`docs/performance.md`). The words about a token go with it.
+/// of 4 MiB took 2.5 times as long (`benches/results/nodes-earlier.md`). The words about a token
+/// go with it.
 pub const AT_ONCE: usize = (64 << 10) + 4096;
 
 /// Address and secret that a receiver hands to its sender, by any way: at most [`HANDLE_BYTES`]
