@@ -75,7 +75,8 @@ fn files(nodes: [u32; 2], bytes: usize, store: Store) -> Vec<String> {
 }
 
 /// From C three more are passed: the call's own, `guard.rs` and `comms.rs`, which finds the
-/// communicator; from Fortran one more than from C.
+/// communicator; from Fortran two more than from C, `kolo_fortran.c` and
+/// `kolo_fortran_quick.c`.
 const FROM_C: usize = 3;
 
 #[test]
