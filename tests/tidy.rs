@@ -13,6 +13,8 @@ mod confined;
 mod documents;
 #[path = "tidy/forms.rs"]
 mod forms;
+#[path = "tidy/glossary.rs"]
+mod glossary;
 #[path = "tidy/guide.rs"]
 mod guide;
 #[path = "tidy/layers.rs"]
@@ -300,6 +302,18 @@ fn architecture_is_one_true_page() {
     let lib = "src/lib.rs";
     faults.extend(page::unnamed(lib, &read(lib), |room| format!("`{room}`: ")));
     report(faults);
+}
+
+#[test]
+fn the_glossary_defines_each_word_once() {
+    let text = read(glossary::PAGE).expect("the glossary");
+    let rows = text.lines().filter(|line| line.starts_with("| ")).count();
+    assert!(rows > 50, "only {rows} rows");
+    report(glossary::faults(&text));
+    report(glossary::lacking(
+        &text,
+        &read(glossary::FIRST).expect("the page"),
+    ));
 }
 
 #[test]
