@@ -7,6 +7,7 @@
 # Both sides use the same buffers, written anew before every call, in turns; each ratio is the
 # median of five. Where ranks outnumber cores, Open MPI is told to yield when it waits.
 set -euo pipefail
+case ${1:-} in --help | -h | '') sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit $((! $#)) ;; esac
 prefix=$1 mpi=$2 ranks=$3 max=${4:-64M} factor=${5:-8}
 shift $(($# < 5 ? $# : 5))
 all="all_reduce broadcast reduce all_gather reduce_scatter alltoall gather scatter sendrecv"

@@ -7,6 +7,8 @@
 mod circles;
 #[path = "tidy/code.rs"]
 mod code;
+#[path = "tidy/commands.rs"]
+mod commands;
 #[path = "tidy/confined.rs"]
 mod confined;
 #[path = "tidy/documents.rs"]
@@ -322,24 +324,52 @@ fn every_command_that_writes_files_is_listed() {
     hold(|source| page::unblessed(&page, source));
 }
 
+/// The pages of `docs/` and those of figures.
+fn own_pages() -> Vec<links::Page> {
+    let tops = ["docs/", results::FOLDER];
+    let is_own = |page: &links::Page| tops.iter().any(|top| page.path.starts_with(top));
+    let pages: Vec<_> = links::pages(root()).into_iter().filter(is_own).collect();
+    assert!(pages.len() > 10, "only {} pages", pages.len());
+    pages
+}
+
 #[test]
 fn pages_name_files_that_are_there() {
     let exists = |name: &str| root().join(name).exists();
-    let pages = links::pages(root()).into_iter();
-    let pages: Vec<_> = pages
-        .filter(|page| {
-            ["docs/", results::FOLDER]
-                .iter()
-                .any(|top| page.path.starts_with(top))
-        })
-        .collect();
-    assert!(pages.len() > 10, "only {} pages", pages.len());
-    let faults = pages.iter().map(|one| (one.path.as_str(), &one.text));
-    report(
-        faults
-            .flat_map(|(name, text)| page::missing(name, text, &exists))
-            .collect(),
-    );
+    let read = |name: &str| read(name).unwrap_or_else(|| panic!("{name}"));
+    let (makefile, manifest) = (read("Makefile"), read("Cargo.toml"));
+    let mut faults = Vec::new();
+    for page in own_pages() {
+        let (name, text) = (page.path.as_str(), page.text.as_str());
+        faults.extend(page::missing(name, text, &exists));
+        faults.extend(commands::faults(
+            name,
+            text,
+            [&makefile, &manifest],
+            &exists,
+        ));
+    }
+    report(faults);
+}
+
+#[test]
+fn programs_that_give_figures_say_how_they_are_called() {
+    let pages = own_pages().into_iter();
+    let figures = pages.filter(|page| page.path.starts_with(results::FOLDER));
+    let texts: String = figures.map(|page| page.text).collect();
+    let programs = commands::programs(&texts);
+    assert!(programs.len() > 4, "only {programs:?}");
+    for path in programs {
+        let source = read(path).unwrap_or_else(|| panic!("{path}"));
+        assert!(commands::answers_help(&source), "{path} has no --help");
+        let help = Command::new(root().join(path)).arg("--help").output();
+        let help = help.unwrap_or_else(|error| panic!("{path}: {error}"));
+        let said = String::from_utf8_lossy(&help.stdout);
+        assert!(
+            help.status.success() && said.contains(path),
+            "{path}: {said}"
+        );
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 #
 # FC names the compiler (gfortran): the MPI's wrapper must run it.
 set -euo pipefail
+case ${1:-} in --help | -h | '') sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit $((! $#)) ;; esac
 prefix=$(cd "$1" && pwd) mpi=$2 ranks=${3:-2} calls=${4:-5000} turns=${5:-41}
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)

@@ -78,6 +78,9 @@ def of_dropin(prefix):
 
 
 def main():
+    if sys.argv[1:2] in (["--help"], ["-h"]):
+        print(__doc__.strip())
+        return
     dropin = sys.argv[1:2] == ["--dropin"]
     prefixes = [os.path.abspath(prefix) for prefix in sys.argv[2 if dropin else 1:]]
     if not prefixes:

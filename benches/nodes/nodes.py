@@ -126,6 +126,11 @@ def compare(cluster, mpi, bound=True):
 
 
 def main():
+    if sys.argv[1:2] in (["--help"], ["-h"]):
+        print(__doc__.strip())
+        return
+    if len(sys.argv) < 2:
+        sys.exit(__doc__.strip())
     prefix, wanted = os.path.abspath(sys.argv[1]), sys.argv[2:]
     parts = {"wire": wire, "p2p": p2p, "latency": latency,
              "openmpi": lambda c: compare(c, "openmpi"),

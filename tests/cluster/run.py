@@ -161,6 +161,9 @@ def ended(prefix, chosen):
 
 
 def main():
+    if sys.argv[1:2] in (["--help"], ["-h"]):
+        print(__doc__.strip())
+        return
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     prefix, words = os.path.realpath(sys.argv[1]), sys.argv[2:]

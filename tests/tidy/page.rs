@@ -8,7 +8,7 @@ use crate::source::Source;
 pub const MOST_WORDS: usize = 900;
 
 /// Where paths in pages begin; what begins otherwise is a setting, a file of a user, a command.
-const TOPS: &[&str] = &[
+pub const TOPS: &[&str] = &[
     "src/",
     "tests/",
     "docs/",
