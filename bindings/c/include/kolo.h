@@ -352,22 +352,22 @@ typedef enum {
 } koloScalarResidence_t;
 
 /**
- * What is behind a koloComm_t. A handle is a number, not an address.
+ * The object behind a koloComm_t. A handle is a number, not an address.
  */
 typedef struct koloComm koloComm;
 
 /**
- * What is behind a koloGraph_t.
+ * The object behind a koloGraph_t.
  */
 typedef struct koloGraph koloGraph;
 
 /**
- * What is behind a koloRequest_t.
+ * The object behind a koloRequest_t.
  */
 typedef struct koloRequest koloRequest;
 
 /**
- * What is behind a koloStream_t.
+ * The object behind a koloStream_t.
  */
 typedef struct koloStream koloStream;
 
