@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Times of a hand-over between pairs of one class.
 type Found = (PairClass, HandOver);
 
-/// Knowledge that this process has of its machine.
+/// Measurements that this process knows, and how many have failed.
 struct Known {
     found: Vec<Found>,
     has_read: bool,

@@ -65,7 +65,6 @@ impl News {
 }
 
 impl Deaths {
-    /// Returns the function to call, on any thread, when somebody notices that something has become
     /// Returns the function that is called, on any thread, when ranks are seen to have died or
     /// left. `what` is the verb for it, such as "died".
     pub fn callback(self: &Arc<Self>, what: &'static str) -> OnDeath {
