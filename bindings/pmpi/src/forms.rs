@@ -164,10 +164,11 @@ unsafe fn counts<C: Whole>(counts: *const C, ranks: usize) -> Option<RankList<us
     }
     // SAFETY: the caller's promise.
     let counts = unsafe { std::slice::from_raw_parts(counts, ranks) };
-    counts
-        .iter()
-        .map(|count| usize::try_from(count.whole()).ok())
-        .collect()
+    let mut found = RankList::new();
+    for count in counts {
+        found.push(usize::try_from(count.whole()).ok()?);
+    }
+    Some(found)
 }
 
 /// # Safety

@@ -42,7 +42,8 @@ impl Blocks<'_> {
     /// Fewer blocks, or blocks beyond the address space.
     #[doc(hidden)]
     pub fn extent(&self, side: &str, number: usize) -> Result<usize> {
-        let all = regions(side, *self, number, DataType::Uint8)?;
+        let mut all = BlockList::new();
+        regions(side, *self, (number, DataType::Uint8), &mut all)?;
         Ok(all.iter().map(|block| block.end).max().unwrap_or(0))
     }
 }
@@ -89,7 +90,8 @@ impl Communicator {
         stream: Option<&Stream>,
     ) -> Result<()> {
         let run = || {
-            let (mut checked, parts) = self.check_vector(call)?;
+            let mut parts = BlockList::new();
+            let mut checked = self.check_vector(call, &mut parts)?;
             let is_alone = stream.is_none() && !group::active() && !self.inner.seen.at_all;
             if is_alone && let Some(ended) = self.inner.parts_at_once(&mut checked, &parts) {
                 return ended;
@@ -110,13 +112,14 @@ impl Communicator {
         stream: &Stream,
     ) -> Result<()> {
         let run = || {
-            let (checked, parts) = self.check_vector(call)?;
+            let mut parts = BlockList::new();
+            let checked = self.check_vector(call, &mut parts)?;
             self.on_stream(&mut checked.with(&parts), stream, true)
         };
         run().map_err(|error| self.inner.tells(error).during(call.collective.name()))
     }
 
-    fn check_vector(&self, call: &VectorCall<'_>) -> Result<(Checked, BlockList<Part>)> {
+    fn check_vector(&self, call: &VectorCall<'_>, parts: &mut BlockList<Part>) -> Result<Checked> {
         self.inner.callable()?;
         if let Some(graph) = call.graph
             && !Arc::ptr_eq(&graph.communicator().inner, &self.inner)
@@ -129,13 +132,13 @@ impl Communicator {
                 "make the graph on the communicator of the call",
             ));
         }
-        self.inner.check_vector(call)
+        self.inner.check_vector(call, parts)
     }
 }
 
 impl Inner {
     /// Checks everything that one rank can see, and takes the call apart.
-    fn check_vector(&self, call: &VectorCall<'_>) -> Result<(Checked, BlockList<Part>)> {
+    fn check_vector(&self, call: &VectorCall<'_>, parts: &mut BlockList<Part>) -> Result<Checked> {
         let sketch = Call {
             collective: call.collective,
             send: call.send,
@@ -146,13 +149,14 @@ impl Inner {
             peer: call.root,
         };
         let mut checked = self.check(&sketch)?;
-        let messages: BlockList<Transfer> = match call.graph {
-            Some(graph) => graph.messages(call.collective).into(),
-            None => {
-                exchange::transfers(call.collective, self.rank, self.nranks, call.root).collect()
-            }
-        };
-        let regions = Regions::of(call, &messages, self.rank, self.nranks)?;
+        let mut messages: BlockList<Transfer> = BlockList::new();
+        match call.graph {
+            Some(graph) => messages.extend_from_slice(&graph.messages(call.collective)),
+            None => exchange::transfers(call.collective, self.rank, self.nranks, call.root)
+                .for_each(|message| messages.push(message)),
+        }
+        let mut regions = Regions::default();
+        regions.find(call, &messages, (self.rank, self.nranks))?;
         regions.check(call)?;
         let op = Signature(checked.signature).unpack().op;
         let sign = |count: usize| {
@@ -165,17 +169,22 @@ impl Inner {
             };
             Signature::pack(fields).0
         };
-        let parts: BlockList<Part> = messages
-            .iter()
-            .filter_map(|message| regions.part(call, *message, self.rank, sign))
-            .collect();
+        let mut elements = 0;
+        for message in &messages {
+            if let Some(part) = regions.part(call, *message, self.rank, sign) {
+                elements += part.count;
+                parts.push(part);
+            }
+        }
         checked.signature = sign(regions.shared_count(call));
-        checked.bytes = parts.iter().map(|part| part.count).sum();
-        Ok((checked, parts))
+        checked.bytes = elements;
+        Ok(checked)
     }
 }
 
-/// The blocks that a call uses on this rank, as ranges of elements.
+/// The blocks that a call uses on this rank, as ranges of elements. It is filled where it stays: a
+/// copy would cost a small call more than its checks.
+#[derive(Default)]
 struct Regions {
     send: BlockList<Range<usize>>,
     recv: BlockList<Range<usize>>,
@@ -184,7 +193,12 @@ struct Regions {
 }
 
 impl Regions {
-    fn of(call: &VectorCall, messages: &[Transfer], rank: u32, nranks: u32) -> Result<Regions> {
+    fn find(
+        &mut self,
+        call: &VectorCall,
+        messages: &[Transfer],
+        (rank, nranks): (u32, u32),
+    ) -> Result<()> {
         let degrees = call.graph.map_or((0, 0), Graph::degrees);
         let blocks = |held: Share, degree: usize| match held {
             Share::Beside => degree,
@@ -192,17 +206,26 @@ impl Regions {
         };
         let sends = blocks(call.collective.sends(), degrees.0);
         let receives = blocks(call.collective.receives(), degrees.1);
-        let own = messages.iter().filter_map(|message| match *message {
-            Transfer::Own { from, to } => Some((from, to)),
-            Transfer::Fold { block } => Some((block, 0)),
-            _ => None,
-        });
-        let regions = Regions {
-            send: regions("send", call.send_blocks, sends, call.dtype)?,
-            recv: regions("receive", call.recv_blocks, receives, call.dtype)?,
-            own: own.collect(),
-        };
-        match regions.unequal() {
+        regions(
+            "send",
+            call.send_blocks,
+            (sends, call.dtype),
+            &mut self.send,
+        )?;
+        regions(
+            "receive",
+            call.recv_blocks,
+            (receives, call.dtype),
+            &mut self.recv,
+        )?;
+        for message in messages {
+            match *message {
+                Transfer::Own { from, to } => self.own.push((from, to)),
+                Transfer::Fold { block } => self.own.push((block, 0)),
+                Transfer::Send { .. } | Transfer::Recv { .. } => {}
+            }
+        }
+        match self.unequal() {
             Some((from, to)) => Err(Error::argument(
                 format!(
                     "rank {rank} sends itself {from} elements (its own send block) but receives \
@@ -210,7 +233,7 @@ impl Regions {
                 ),
                 "give the own block the same size on both sides",
             )),
-            None => Ok(regions),
+            None => Ok(()),
         }
     }
 
@@ -241,9 +264,32 @@ impl Regions {
         self.check_overlap(call)
     }
 
+    /// Whether the blocks to receive follow each other, and all blocks to send lie before or behind
+    /// them: so it mostly is, and then nothing overlaps.
+    fn are_apart(&self, call: &VectorCall, size: usize) -> bool {
+        let (mut first, mut end) = (usize::MAX, 0);
+        for block in self.recv.iter().filter(|block| !block.is_empty()) {
+            if block.start < end {
+                return false;
+            }
+            first = first.min(block.start);
+            end = block.end;
+        }
+        let place = |base: usize, element: usize| base.wrapping_add(element.wrapping_mul(size));
+        let recv = place(call.recv as usize, first)..place(call.recv as usize, end);
+        let sent = self.send.iter().filter(|block| !block.is_empty());
+        sent.into_iter().all(|block| {
+            let base = call.send as usize;
+            place(base, block.end) <= recv.start || recv.end <= place(base, block.start)
+        }) || end == 0
+    }
+
     /// Receive blocks share memory with nothing, except with the same own block.
     fn check_overlap(&self, call: &VectorCall) -> Result<()> {
         let size = call.dtype.size_bytes();
+        if self.are_apart(call, size) {
+            return Ok(());
+        }
         let bytes = |base: usize, block: &Range<usize>| {
             base.wrapping_add(block.start * size)..base.wrapping_add(block.end * size)
         };
@@ -345,13 +391,13 @@ impl Regions {
     }
 }
 
-/// The blocks of one side; sizes and places must fit the address space.
+/// Finds the blocks of one side; sizes and places must fit the address space.
 fn regions(
     side: &str,
     blocks: Blocks,
-    number: usize,
-    dtype: DataType,
-) -> Result<BlockList<Range<usize>>> {
+    (number, dtype): (usize, DataType),
+    found: &mut BlockList<Range<usize>>,
+) -> Result<()> {
     let most = isize::MAX as usize / dtype.size_bytes();
     let lengths = match blocks {
         Blocks::Equal(_) => number,
@@ -365,26 +411,21 @@ fn regions(
         ));
     }
     let mut next = 0usize;
-    (0..number)
-        .map(|block| {
-            let (start, count) = match blocks {
-                Blocks::Equal(count) => (next, count),
-                Blocks::Packed(counts) => (next, counts[block]),
-                Blocks::Placed(counts, places) if counts[block] > 0 => {
-                    (places[block], counts[block])
-                }
-                Blocks::Placed(..) => (0, 0),
-            };
-            let end = start
-                .checked_add(count)
-                .filter(|&end| end <= most && count <= most);
-            let Some(end) = end else {
-                return Err(too_large(side, block, start, count));
-            };
-            next = end;
-            Ok(start..end)
-        })
-        .collect()
+    for block in 0..number {
+        let (start, count) = match blocks {
+            Blocks::Equal(count) => (next, count),
+            Blocks::Packed(counts) => (next, counts[block]),
+            Blocks::Placed(counts, places) if counts[block] > 0 => (places[block], counts[block]),
+            Blocks::Placed(..) => (0, 0),
+        };
+        let end = start.checked_add(count);
+        let Some(end) = end.filter(|&end| end <= most && count <= most) else {
+            return Err(too_large(side, block, start, count));
+        };
+        next = end;
+        found.push(start..end);
+    }
+    Ok(())
 }
 
 #[cold]
