@@ -48,8 +48,8 @@
 //! 4. `dtype`: data types, reduction operations, the SIMD kernels that fold them, exact sums.
 //! 5. `wire`: connections: lines, slots, fans, casts, flagged lines; how a token changes hands.
 //! 6. `price`: the machine as counts, what hand-overs cost by level, and what a call costs by that.
-//! 7. `exec`: executors of plans: the interpreter on host memory, short forms of small calls, and
-//!    the simulator.
+//! 7. `exec`: executors of plans: the interpreter on host memory, short forms of small calls, GPUs,
+//!    and the simulator.
 //! 8. `config`: one table of options; every value knows the layer it came from.
 //! 9. `topo`: the machine as hwloc sees it, and rings and trees in it; pinning, the waiting policy.
 //! 10. `bootstrap`: how ranks first meet: unique id and TCP ring, tables of functions (MPI),

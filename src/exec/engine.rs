@@ -3,8 +3,9 @@
 //!
 //! A communicator decides *what* runs: the route of a call, its plan, the sizes ([`LaunchOrder`]).
 //! An engine binds that to its device: connections, fold functions, scratch memory, who drives. A
-//! device is a variant here and a module beside [`super::host`]; nothing in `comm` but the room
-//! where engines are made (`comm::becoming`), and nothing in `algo`, names one.
+//! device whose launches are driven by who waits is a variant here and a module beside
+//! [`super::host`]; one that runs launches by itself stands behind [`super::streams`]. Nothing in
+//! `comm` but the room where engines are made (`comm::becoming`), and nothing in `algo`, names one.
 
 use super::Waiting;
 use super::host::{HostEngine, HostFlight};

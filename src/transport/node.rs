@@ -335,12 +335,12 @@ impl Source for NodeMemory {
         let layout = &self.layout;
         let part = layout.cast(writer, channel);
         let base = self.part(&part, part.header_bytes, &|| cast_name(writer, channel))?;
-        // SAFETY: as above; there is a tail for each rank behind the header.
+        // SAFETY: as above; there is a credit for each rank behind the header.
         Ok(unsafe {
-            let tails = base.add(size_of::<CastHeader>()).cast_const();
+            let credits = base.add(size_of::<CastHeader>()).cast_const();
             let slots = base.add(part.header_bytes);
-            let tails = (tails.cast(), layout.ranks);
-            CastMemory::new(base.cast(), tails, slots, layout.slot_bytes)
+            let credits = (credits.cast(), layout.ranks);
+            CastMemory::new(base.cast(), credits, slots, layout.slot_bytes)
         })
     }
 

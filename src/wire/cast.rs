@@ -3,15 +3,16 @@
 //!
 //! The writer writes a token once, however many read it: the multicast of a host. A *fan* does so
 //! too, for one token of a small call; a cast carries calls of any size, in slices, round after
-//! round. Lines are those of pair connections. Every reader gives its slots back in a tail word of
-//! its own, on a cache line of its own, and the writer may be at most 8 slots ahead of the slowest
-//! one. It remembers who that was, and while it waits it looks at that reader's line only.
+//! round. Lines are those of pair connections. Every reader gives its slots back in a word of its
+//! own, its *credit*, on a cache line of its own, and the writer may be at most 8 slots ahead of
+//! the slowest one. It remembers who that was, and while it waits it looks at that reader's line
+//! only.
 
 use super::line::{Arrival, Credit, INLINE_BYTES, LINES, Line, align, part};
 use crate::base::sync::MODEL;
 use std::ops::Range;
 
-/// The head lines of a cast, one a slot. The readers' tails lie elsewhere.
+/// The lines of a cast, one a slot. The readers' credits lie elsewhere.
 #[repr(C, align(64))]
 pub struct CastHeader {
     /// One line a slot.
@@ -42,7 +43,7 @@ impl CastHeader {
 #[derive(Clone, Copy)]
 pub struct CastMemory {
     header: *const CastHeader,
-    tails: *const Credit,
+    credits: *const Credit,
     ranks: usize,
     slots: *mut u8,
     slot_bytes: usize,
@@ -52,21 +53,21 @@ pub struct CastMemory {
 unsafe impl Send for CastMemory {}
 
 impl CastMemory {
-    /// Describes a cast in shared memory; `tails` are those of all `ranks` of the node, in order.
+    /// Describes a cast in shared memory; `credits` are those of all `ranks` of the node, in order.
     ///
     /// # Safety
-    /// `header` is a zeroed or live [`CastHeader`], `tails` points to `ranks` zeroed or live
+    /// `header` is a zeroed or live [`CastHeader`], `credits` points to `ranks` zeroed or live
     /// credits, and `slots` has `8 * slot_bytes` bytes; all stay mapped as long as the ends that
     /// are made of this are used.
     pub unsafe fn new(
         header: *const CastHeader,
-        (tails, ranks): (*const Credit, usize),
+        (credits, ranks): (*const Credit, usize),
         slots: *mut u8,
         slot_bytes: usize,
     ) -> CastMemory {
         CastMemory {
             header,
-            tails,
+            credits,
             ranks,
             slots,
             slot_bytes,
@@ -80,10 +81,10 @@ impl CastMemory {
     }
 
     #[inline(always)]
-    fn tail(&self, reader: usize) -> &Credit {
+    fn credit(&self, reader: usize) -> &Credit {
         debug_assert!(reader < self.ranks);
-        // SAFETY: there is a tail for each rank (contract of `new`); it is only ever shared.
-        unsafe { &*self.tails.add(reader) }
+        // SAFETY: there is a credit for each rank (contract of `new`); it is only ever shared.
+        unsafe { &*self.credits.add(reader) }
     }
 
     /// Where a slice of `bytes` that begins at slot count `position` lies.
@@ -140,12 +141,12 @@ impl CastSender {
 
     /// Whether every reader has given back the slots below `needed`.
     fn credit(&mut self, needed: u64) -> bool {
-        if self.memory.tail(self.slowest).given() < needed && self.slowest != self.me {
+        if self.memory.credit(self.slowest).given() < needed && self.slowest != self.me {
             return false;
         }
         let mut least = u64::MAX;
         for reader in (0..self.memory.ranks).filter(|&reader| reader != self.me) {
-            let given = self.memory.tail(reader).given();
+            let given = self.memory.credit(reader).given();
             if given < least {
                 (least, self.slowest) = (given, reader);
             }
@@ -226,7 +227,7 @@ impl CastReceiver {
         let aligned = align(self.position, chunk_steps);
         if aligned != self.position {
             self.position = aligned;
-            self.memory.tail(self.me).give(aligned);
+            self.memory.credit(self.me).give(aligned);
         }
     }
 
@@ -259,7 +260,7 @@ impl CastReceiver {
     #[inline]
     pub fn release(&mut self, slots: u32) {
         self.position += u64::from(slots);
-        self.memory.tail(self.me).give(self.position);
+        self.memory.credit(self.me).give(self.position);
     }
 
     /// Slots given back so far.
@@ -275,13 +276,13 @@ mod tests {
     #[test]
     fn the_slowest_reader_holds_the_writer_back() {
         let header = CastHeader::new();
-        let tails: [Credit; 4] = std::array::from_fn(|_| Credit::new());
+        let credits: [Credit; 4] = std::array::from_fn(|_| Credit::new());
         let mut slots = vec![0u8; LINES * 64];
         // SAFETY: all of it outlives the ends, on this thread alone.
         let memory = unsafe {
             CastMemory::new(
                 &raw const header,
-                (tails.as_ptr(), 4),
+                (credits.as_ptr(), 4),
                 slots.as_mut_ptr(),
                 64,
             )
@@ -313,13 +314,13 @@ mod tests {
     #[test]
     fn small_payloads_travel_in_their_line() {
         let header = CastHeader::new();
-        let tails: [Credit; 2] = std::array::from_fn(|_| Credit::new());
+        let credits: [Credit; 2] = std::array::from_fn(|_| Credit::new());
         let mut slots = vec![0u8; LINES * 64];
         // SAFETY: all of it outlives the ends, on this thread alone.
         let memory = unsafe {
             CastMemory::new(
                 &raw const header,
-                (tails.as_ptr(), 2),
+                (credits.as_ptr(), 2),
                 slots.as_mut_ptr(),
                 64,
             )

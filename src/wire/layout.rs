@@ -16,7 +16,7 @@
 //! | part of | how many | what |
 //! |---|---|---|
 //! | pair | ranks x ranks x channels | header of 18,560, 8 slots |
-//! | cast | ranks x channels | header of 640, a tail of 64 for each rank, 8 slots |
+//! | cast | ranks x channels | header of 640, a credit of 64 for each rank, 8 slots |
 //! | LL, LL128 | 2 x ranks x ranks x channels | credit of 64, 8 x 16,384 bytes of words |
 //!
 //! Parts begin at pages. Their first cache lines would all meet in the same sets of the processor's
@@ -175,7 +175,7 @@ impl Layout {
         self.number(writer, reader, channel) % (PAGE / LINE) * LINE
     }
 
-    /// The part of a cast. It begins with the header, and with the tails behind that.
+    /// The part of a cast. It begins with the header, and with the credits behind that.
     pub fn cast(&self, writer: usize, channel: usize) -> Part {
         debug_assert!(writer < self.ranks && channel < self.channels);
         let number = writer * self.channels + channel;

@@ -211,7 +211,7 @@ fn who_looks_at_no_parts_waits_until_a_token_is_whole() {
 
 struct Cast {
     header: CastHeader,
-    tails: [Credit; 3],
+    credits: [Credit; 3],
     slots: Slots,
 }
 
@@ -219,15 +219,15 @@ impl Cast {
     fn new() -> Arc<Cast> {
         Arc::new(Cast {
             header: CastHeader::new(),
-            tails: std::array::from_fn(|_| Credit::new()),
+            credits: std::array::from_fn(|_| Credit::new()),
             slots: Slots::new(),
         })
     }
 
     fn memory(&self) -> CastMemory {
-        let tails = (self.tails.as_ptr(), self.tails.len());
+        let credits = (self.credits.as_ptr(), self.credits.len());
         // SAFETY: all of it lives in an `Arc` that all threads hold; payload goes through `Slots`.
-        unsafe { CastMemory::new(&raw const self.header, tails, std::ptr::null_mut(), 0) }
+        unsafe { CastMemory::new(&raw const self.header, credits, std::ptr::null_mut(), 0) }
     }
 }
 
