@@ -169,6 +169,8 @@ fn monomorphic(collective: Collective, wires: &mut Wires, count: usize) -> Trace
             }
             Collective::AllToAll => call.all_to_all(wires, &mut Yielding, &mut events),
             Collective::Scatter => call.scatter(wires, &mut Yielding, &mut events),
+            Collective::Scan => call.scan(true, wires, &mut sources, &mut Yielding, &mut events),
+            Collective::Exscan => call.scan(false, wires, &mut sources, &mut Yielding, &mut events),
             _ => call.barrier(wires, &mut Yielding, &mut events),
         }
     };
@@ -282,6 +284,8 @@ fn same_tokens_same_order_same_result() {
         Collective::ReduceScatter,
         Collective::AllToAll,
         Collective::Scatter,
+        Collective::Scan,
+        Collective::Exscan,
         Collective::Barrier,
     ];
     for ranks in 2..=6 {

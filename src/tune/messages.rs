@@ -21,10 +21,7 @@ pub fn is_small_message(bytes: usize) -> bool {
 /// Of the collectives that have a one-shot plan those that have a way without interpretation.
 #[inline(always)]
 pub(super) fn has_small_way(collective: Collective) -> bool {
-    !matches!(
-        collective,
-        Collective::Reduce | Collective::Scan | Collective::Exscan
-    )
+    collective != Collective::Reduce
 }
 
 /// The algorithm by which a collective consists of messages.

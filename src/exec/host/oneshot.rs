@@ -55,7 +55,7 @@ impl SmallCall<'_> {
 
     /// So many blocks of the input -> own fan, as soon as a slot is free.
     #[inline(always)]
-    unsafe fn publish(
+    pub(super) unsafe fn publish(
         &self,
         blocks: usize,
         wires: &mut Wires,
@@ -112,7 +112,7 @@ impl SmallCall<'_> {
     /// # Safety
     /// `from` and `to` hold so many bytes, and do not overlap.
     #[inline(always)]
-    unsafe fn take(&self, from: *const u8, to: *mut u8) {
+    pub(super) unsafe fn take(&self, from: *const u8, to: *mut u8) {
         // SAFETY: our caller's promise.
         unsafe { dtype::move_bytes(from, to, self.bytes()) };
     }
@@ -139,7 +139,7 @@ impl SmallCall<'_> {
     /// # Safety
     /// The token holds so many blocks, `to` holds one, and they do not overlap.
     #[inline(always)]
-    unsafe fn take_of(
+    pub(super) unsafe fn take_of(
         &self,
         (peer, own, blocks): (usize, usize, usize),
         to: *mut u8,
@@ -348,36 +348,49 @@ impl SmallCall<'_> {
         Ok(())
     }
 
-    /// The root publishes the blocks of all ranks, and each of the others takes its own.
+    /// Publish, fold those of the ranks before in their order, and drop the others'. The own input
+    /// counts where `own` is true, and is the last.
     ///
     /// # Errors
     /// See [`Stop`].
     ///
     /// # Safety
     /// The buffers hold what the call says and belong to it until it returns.
-    pub unsafe fn scatter(
+    pub unsafe fn scan(
         &self,
+        own: bool,
         wires: &mut Wires,
+        sources: &mut Sources,
         waiting: &mut impl Waiting,
         tracer: &mut impl Tracer,
     ) -> Result<(), Stop> {
-        let (me, ranks) = (wires.me(), wires.ranks());
-        // SAFETY: our caller's promise; the token holds a block for each rank. The root's own block
-        // either is where it belongs or lies apart (checked with the arguments).
-        unsafe {
-            if me == self.root {
-                let own = self.send.wrapping_add(me * self.bytes());
-                self.publish(ranks, wires, waiting, tracer, None)?;
-                if own != self.recv.cast_const() {
-                    self.take(own, self.recv);
-                }
-            } else {
-                let which = (self.root, me, ranks);
-                self.take_of(which, self.recv, wires, waiting, tracer)?;
+        let (me, ranks, bytes) = (wires.me(), wires.ranks(), self.bytes());
+        // SAFETY: our caller's promise.
+        unsafe { self.publish(1, wires, waiting, tracer, None)? };
+        let folded = me + usize::from(own);
+        if folded > 0 {
+            let mut few = [std::ptr::null(); FEW_SOURCES];
+            let sources = sources.listed(&mut few, folded);
+            for (peer, source) in sources.iter_mut().enumerate() {
+                *source = match peer == me {
+                    true => self.send,
+                    false => {
+                        self.await_token(wires, peer, waiting)?;
+                        wires.ports.fans.source(peer, bytes)
+                    }
+                };
             }
+            let params = self.kernel.params;
+            // SAFETY: every source holds `count` elements until its line is released.
+            unsafe { (self.kernel.fold)(sources, &[self.recv], self.count, &params) };
+            (0..me).for_each(|peer| self.release(wires, peer, bytes, tracer));
+        }
+        for peer in me + 1..ranks {
+            self.await_token(wires, peer, waiting)?;
+            self.release(wires, peer, bytes, tracer);
         }
         wires.ports.complete_eager();
-        wires.steps_executed += 2;
+        wires.steps_executed += 1 + u64::from(folded > 0) + (ranks - 1 - me) as u64;
         Ok(())
     }
 
@@ -431,6 +444,8 @@ impl HostEngine {
                 Collective::ReduceScatter => small.reduce_scatter(wires, sources, waiting, &mut ()),
                 Collective::AllToAll => small.all_to_all(wires, waiting, &mut ()),
                 Collective::Scatter => small.scatter(wires, waiting, &mut ()),
+                Collective::Scan => small.scan(true, wires, sources, waiting, &mut ()),
+                Collective::Exscan => small.scan(false, wires, sources, waiting, &mut ()),
                 _ => small.barrier(wires, waiting, &mut ()),
             }
         }
