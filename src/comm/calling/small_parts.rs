@@ -80,72 +80,66 @@ impl FewMessages {
     }
 }
 
-impl Inner {
-    /// Runs a call that has not begun, if all of its messages are small and nothing else is in
-    /// flight. None for any other.
-    pub(super) fn parts_at_once(
-        &self,
-        checked: &mut Checked,
-        parts: &[Part],
-    ) -> Option<Result<()>> {
-        if !are_small(checked, parts) {
-            return None;
-        }
-        let mut exec = match self.user() {
-            Ok(exec) => exec,
-            Err(error) => return Some(Err(error)),
-        };
-        if !exec.queue.is_empty() {
-            return None;
-        }
-        let number = self.begin(&mut exec, checked);
-        self.relieve(&mut exec);
-        Some(self.small_parts(&mut exec, checked, parts, number))
+/// Runs a call that has not begun, if all of its messages are small and nothing else is in
+/// flight. None for any other.
+pub(super) fn at_once(inner: &Inner, checked: &mut Checked, parts: &[Part]) -> Option<Result<()>> {
+    if !are_small(checked, parts) {
+        return None;
     }
+    let mut exec = match inner.user() {
+        Ok(exec) => exec,
+        Err(error) => return Some(Err(error)),
+    };
+    if !exec.queue.is_empty() {
+        return None;
+    }
+    let number = inner.begin(&mut exec, checked);
+    inner.relieve(&mut exec);
+    Some(run(inner, &mut exec, checked, parts, number))
+}
 
-    /// Runs a call whose messages are small, while nothing else is in flight.
-    pub(super) fn small_parts(
-        &self,
-        exec: &mut Exec,
-        checked: &Checked,
-        parts: &[Part],
-        number: Option<u64>,
-    ) -> Result<()> {
-        for own in parts.iter().filter(|part| part.deed == Deed::Copy) {
-            let bytes = own.count * checked.call.dtype.size_bytes();
-            // SAFETY: the promise of `enqueue`; what is not the same block is apart.
-            unsafe { exec.engine.copy_own(own.send, own.recv, bytes) };
-            exec.counts.steps_planned += 1;
-        }
-        let call = WaitingCall::of(checked, number);
-        let orders = parts.iter().filter_map(|part| message(checked, part));
-        if let Some(few) = FewMessages::of(exec, orders.clone()) {
-            return self.few_messages(exec, &few, call);
-        }
-        exec.engine.clear_messages();
-        for order in orders {
-            let added = exec.engine.add_message(&order);
-            added.map_err(|error| self.fail(exec, error))?;
-        }
-        self.run_messages(exec, call)
+/// Runs a call whose messages are small, while nothing else is in flight.
+pub(super) fn run(
+    inner: &Inner,
+    exec: &mut Exec,
+    checked: &Checked,
+    parts: &[Part],
+    number: Option<u64>,
+) -> Result<()> {
+    for own in parts.iter().filter(|part| part.deed == Deed::Copy) {
+        let bytes = own.count * checked.call.dtype.size_bytes();
+        // SAFETY: the promise of `enqueue`; what is not the same block is apart.
+        unsafe { exec.engine.copy_own(own.send, own.recv, bytes) };
+        exec.counts.steps_planned += 1;
     }
+    let call = WaitingCall::of(checked, number);
+    let orders = parts.iter().filter_map(|part| message(checked, part));
+    if let Some(few) = FewMessages::of(exec, orders.clone()) {
+        return run_few(inner, exec, &few, call);
+    }
+    exec.engine.clear_messages();
+    for order in orders {
+        let added = exec.engine.add_message(&order);
+        added.map_err(|error| inner.fail(exec, error))?;
+    }
+    inner.run_messages(exec, call)
+}
 
-    fn few_messages(
-        &self,
-        exec: &mut Exec,
-        messages: &FewMessages,
-        call: WaitingCall,
-    ) -> Result<()> {
-        let mut waiter = Waiter::new(self, call);
-        // SAFETY: the promise of `enqueue`.
-        let ended = unsafe {
-            match messages {
-                FewMessages::One(one) => exec.engine.message(one, &mut waiter),
-                FewMessages::Both { send, recv } => exec.engine.exchange([send, recv], &mut waiter),
-            }
-        };
-        drop(waiter);
-        exec.counts.steps_planned += messages.tokens();
-        ended.map_err(|stop| self.stopped_by(exec, stop, call.number))
-    }
+fn run_few(
+    inner: &Inner,
+    exec: &mut Exec,
+    messages: &FewMessages,
+    call: WaitingCall,
+) -> Result<()> {
+    let mut waiter = Waiter::new(inner, call);
+    // SAFETY: the promise of `enqueue`.
+    let ended = unsafe {
+        match messages {
+            FewMessages::One(one) => exec.engine.message(one, &mut waiter),
+            FewMessages::Both { send, recv } => exec.engine.exchange([send, recv], &mut waiter),
+        }
+    };
+    drop(waiter);
+    exec.counts.steps_planned += messages.tokens();
+    ended.map_err(|stop| inner.stopped_by(exec, stop, call.number))
 }

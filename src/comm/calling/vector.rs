@@ -9,6 +9,7 @@ use super::graph::Graph;
 use super::group;
 use super::handles::RedOp;
 use super::parts::{Deed, Part};
+use super::small_parts;
 use crate::base::exchange::{self, Transfer};
 use crate::base::{Error, Result, Share};
 use crate::comm::Communicator;
@@ -93,7 +94,8 @@ impl Communicator {
             let mut parts = BlockList::new();
             let mut checked = self.check_vector(call, &mut parts)?;
             let is_alone = stream.is_none() && !group::active() && !self.inner.seen.at_all;
-            if is_alone && let Some(ended) = self.inner.parts_at_once(&mut checked, &parts) {
+            if is_alone && let Some(ended) = small_parts::at_once(&self.inner, &mut checked, &parts)
+            {
                 return ended;
             }
             self.run_checked(&mut checked.with(&parts), stream)
