@@ -56,6 +56,8 @@ mod surface;
 mod twice;
 #[path = "tidy/unsafety.rs"]
 mod unsafety;
+#[path = "tidy/workspace.rs"]
+mod workspace;
 
 use source::Source;
 use std::path::Path;
@@ -67,7 +69,7 @@ fn root() -> &'static Path {
 
 /// Apply a rule to every file and report all faults at once.
 fn hold(rule: impl Fn(&Source) -> Vec<String>) {
-    let sources = source::all(root());
+    let sources = workspace::sources();
     assert!(
         sources.len() > 20,
         "only {} source files were found",
@@ -90,19 +92,13 @@ fn rooms_import_along_the_arrows() {
     hold(layers::faults);
 }
 
-/// The library, the room that is a crate of its own, and the command.
-fn trees() -> [modules::Tree; 3] {
-    ["src/lib.rs", "src/dtype/mod.rs", "src/bin/kolo.rs"]
-        .map(|path| modules::Tree::read(path, &read))
-}
-
 fn read(path: &str) -> Option<String> {
     std::fs::read_to_string(root().join(path)).ok()
 }
 
 #[test]
 fn files_of_a_room_import_along_a_tree() {
-    let rooms = circles::rooms(&trees());
+    let rooms = circles::rooms(workspace::of_src());
     assert!(rooms.len() > 10, "only {} rooms were found", rooms.len());
     println!("{}", circles::report(&rooms));
     let list = read("tests/tidy/circles.txt").expect("tests/tidy/circles.txt");
@@ -111,7 +107,8 @@ fn files_of_a_room_import_along_a_tree() {
 
 #[test]
 fn a_name_stands_for_one_type() {
-    let types: Vec<(String, String)> = trees().into_iter().flat_map(|tree| tree.types).collect();
+    let types = workspace::of_src().iter().flat_map(|tree| &tree.types);
+    let types: Vec<(String, String)> = types.cloned().collect();
     assert!(types.len() > 300, "only {} types were found", types.len());
     let list = read("tests/tidy/names.txt").expect("tests/tidy/names.txt");
     report(names::faults(&types, &list));
@@ -119,31 +116,31 @@ fn a_name_stands_for_one_type() {
 
 #[test]
 fn collectives_and_algorithms_are_listed_once() {
-    let sources = source::all(root());
+    let sources = workspace::sources();
     let list = read("tests/tidy/lists.txt").expect("tests/tidy/lists.txt");
-    report(lists::faults(&sources, &list));
+    report(lists::faults(sources, &list));
 }
 
 #[test]
 fn doc_comments_begin_with_their_item() {
-    let sources = source::all(root());
+    let sources = workspace::sources();
     let path = root().join("tests/tidy/openings.txt");
     let mut list = std::fs::read_to_string(&path).expect("tests/tidy/openings.txt");
     if std::env::var_os("KOLO_BLESS").is_some() {
-        list = openings::shrunk(&sources, &list);
+        list = openings::shrunk(sources, &list);
         std::fs::write(&path, &list).expect("openings.txt is written");
     }
-    report(openings::faults(&sources, &list));
+    report(openings::faults(sources, &list));
 }
 
 #[test]
 fn records_of_every_kind_are_read_from_random_bytes() {
-    report(records::faults(&source::all(root())));
+    report(records::faults(workspace::sources()));
 }
 
 #[test]
 fn a_source_is_compiled_into_one_crate() {
-    report(twice::faults(&source::all(root())));
+    report(twice::faults(workspace::sources()));
 }
 
 #[test]
@@ -242,7 +239,7 @@ fn nothing_is_unfinished() {
 fn no_test_skips_itself_in_silence() {
     hold(skips::faults);
     let list = documents::read_below(root(), "tests/skipped.txt").expect("tests/skipped.txt");
-    report(skips::listed(&list, &source::all(root())));
+    report(skips::listed(&list, workspace::sources()));
 }
 
 #[test]
@@ -277,7 +274,7 @@ fn the_rust_interface_is_what_its_page_lists() {
     let text = documents::read_below(root(), "src/lib.rs").expect("src/lib.rs");
     let lib = Source::new("src/lib.rs", &text);
     report(surface::shown_rooms(&lib));
-    let fresh = surface::page(&lib, &source::all(root()));
+    let fresh = surface::page(&lib, workspace::sources());
     let path = root().join("docs/rust-api.md");
     if std::env::var_os("KOLO_BLESS").is_some() {
         std::fs::write(&path, &fresh).expect("docs/rust-api.md is written");
@@ -392,8 +389,8 @@ fn links_lead_to_headings_that_are_there() {
 #[test]
 fn the_guide_says_what_kolo_says() {
     let read = |name: &str| read(name).unwrap_or_else(|| panic!("{name}"));
-    let sources = source::all(root());
-    let sentences = guide::sentences(&sources);
+    let sources = workspace::sources();
+    let sentences = guide::sentences(sources);
     assert!(sentences.len() > 1000, "only {} strings", sentences.len());
     let mut faults = guide::faq(guide::FAQ, &read(guide::FAQ), &sentences);
     let words = forms::words(&read(forms::WORDS));

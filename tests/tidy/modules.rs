@@ -124,7 +124,7 @@ impl Tree {
         }
         let parent = Some(place.module);
         if let Some(path) = elsewhere(&inner.attrs) {
-            let path = format!("{}/{path}", place.folder);
+            let path = straight(&format!("{}/{path}", place.folder));
             let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
             return self.file(&path, folder, parent, read);
         }
@@ -308,6 +308,18 @@ impl Tree {
         found.retain(|import| import.from != import.to);
         found
     }
+}
+
+/// A path without `..`.
+fn straight(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            ".." => drop(parts.pop()),
+            _ => parts.push(part),
+        }
+    }
+    parts.join("/")
 }
 
 /// Value of `#[path = "..."]`.

@@ -1,0 +1,41 @@
+//! The sources and crates of the workspace as the rules read them, once for all rules.
+//!
+//! `tests/loom` is not here: it compiles files of the library again.
+
+use crate::modules::Tree;
+use crate::source::{self, Source};
+use crate::{read, root};
+use std::sync::OnceLock;
+
+/// The roots of the crates. The library uses the crate behind it; all others use both.
+const ROOTS: [&str; 11] = [
+    "src/lib.rs",
+    "src/dtype/mod.rs",
+    "src/bin/kolo.rs",
+    "bindings/c/src/lib.rs",
+    "bindings/fortran/interfaces/src/main.rs",
+    "bindings/mpi/src/lib.rs",
+    "bindings/pmpi/src/lib.rs",
+    "bindings/verbs/src/lib.rs",
+    "kernels/device-tests/src/main.rs",
+    "kernels/host/lib.rs",
+    "kernels/softgpu/src/lib.rs",
+];
+
+/// How many of them are in `src/`: the library, the room that is a crate of its own, the command.
+const OF_SRC: usize = 3;
+
+/// Every source file of the project, sorted by path.
+pub fn sources() -> &'static [Source] {
+    static SOURCES: OnceLock<Vec<Source>> = OnceLock::new();
+    SOURCES.get_or_init(|| source::all(root()))
+}
+
+fn all() -> &'static [Tree] {
+    static ALL: OnceLock<Vec<Tree>> = OnceLock::new();
+    ALL.get_or_init(|| ROOTS.map(|root| Tree::read(root, &read)).into())
+}
+
+pub fn of_src() -> &'static [Tree] {
+    &all()[..OF_SRC]
+}
