@@ -11,8 +11,12 @@ mod code;
 mod commands;
 #[path = "tidy/confined.rs"]
 mod confined;
+#[path = "tidy/crates.rs"]
+mod crates;
 #[path = "tidy/documents.rs"]
 mod documents;
+#[path = "tidy/foreign.rs"]
+mod foreign;
 #[path = "tidy/forms.rs"]
 mod forms;
 #[path = "tidy/glossary.rs"]
@@ -25,6 +29,12 @@ mod layers;
 mod links;
 #[path = "tidy/lists.rs"]
 mod lists;
+#[path = "tidy/members.rs"]
+mod members;
+#[path = "tidy/method_arrows.rs"]
+mod method_arrows;
+#[path = "tidy/methods.rs"]
+mod methods;
 #[path = "tidy/modules.rs"]
 mod modules;
 #[path = "tidy/mutations.rs"]
@@ -41,6 +51,8 @@ mod records;
 mod rests;
 #[path = "tidy/results.rs"]
 mod results;
+#[path = "tidy/shrinking.rs"]
+mod shrinking;
 #[path = "tidy/size.rs"]
 mod size;
 #[path = "skip/mod.rs"]
@@ -124,13 +136,19 @@ fn collectives_and_algorithms_are_listed_once() {
 #[test]
 fn doc_comments_begin_with_their_item() {
     let sources = workspace::sources();
-    let path = root().join("tests/tidy/openings.txt");
-    let mut list = std::fs::read_to_string(&path).expect("tests/tidy/openings.txt");
-    if std::env::var_os("KOLO_BLESS").is_some() {
-        list = openings::shrunk(sources, &list);
-        std::fs::write(&path, &list).expect("openings.txt is written");
-    }
+    let list = shrinking_list("openings.txt", |list| openings::shrunk(sources, list));
     report(openings::faults(sources, &list));
+}
+
+/// A list of `tests/tidy`; `KOLO_BLESS=1` writes it anew without what is gone.
+fn shrinking_list(name: &str, shrunk: impl Fn(&str) -> String) -> String {
+    let path = format!("tests/tidy/{name}");
+    let mut list = read(&path).unwrap_or_else(|| panic!("{path}"));
+    if std::env::var_os("KOLO_BLESS").is_some() {
+        list = shrunk(&list);
+        std::fs::write(root().join(&path), &list).unwrap_or_else(|e| panic!("{path}: {e}"));
+    }
+    list
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! Code that stands in tests only is left out.
 
 use crate::code::{Code, attributes, is_for_tests};
+use crate::members::Members;
 use std::collections::{BTreeMap, BTreeSet};
 use syn::visit::Visit;
 
@@ -20,11 +21,13 @@ enum Target {
     Value(usize),
 }
 
-struct Module {
+/// A module, and what its own code says.
+pub struct Module {
     file: usize,
     parent: Option<usize>,
     names: BTreeMap<String, Vec<Target>>,
-    code: Code,
+    pub code: Code,
+    pub members: Members,
 }
 
 /// That code of file `from` names something that file `to` declares.
@@ -89,6 +92,7 @@ impl Tree {
             parent,
             names: BTreeMap::new(),
             code: Code::default(),
+            members: Members::default(),
         });
         self.modules.len() - 1
     }
@@ -103,7 +107,9 @@ impl Tree {
                 let module = self.inner(inner, place, read);
                 self.name(place.module, &inner.ident, Target::Module(module));
             } else {
-                self.modules[place.module].code.visit_item(item);
+                let module = &mut self.modules[place.module];
+                module.code.visit_item(item);
+                module.members.visit_item(item);
             }
         }
     }
@@ -183,6 +189,39 @@ impl Tree {
     /// The files, as they were found.
     pub fn files(&self) -> &[String] {
         &self.files
+    }
+
+    /// The modules; their places are their numbers.
+    pub fn modules(&self) -> &[Module] {
+        &self.modules
+    }
+
+    pub fn file_of(&self, module: &Module) -> &str {
+        &self.files[module.file]
+    }
+
+    /// The file that declares the type or trait that a module's code names so; none where another
+    /// crate does, or a macro.
+    pub fn file_of_type(&self, module: usize, path: &[String]) -> Option<&str> {
+        let targets = self.resolve(module, path, &mut Vec::new());
+        targets.iter().find_map(|target| match target {
+            Target::Type(file) => Some(self.files[*file].as_str()),
+            _ => None,
+        })
+    }
+
+    /// Whether a module is `above`, or stands below it.
+    pub fn is_below(&self, module: usize, above: usize) -> bool {
+        let mut at = Some(module);
+        while at.is_some_and(|at| at != above) {
+            at = at.and_then(|at| self.modules[at].parent);
+        }
+        at.is_some()
+    }
+
+    /// The module that a module stands in; itself for the root.
+    pub fn above(&self, module: usize) -> usize {
+        self.modules[module].parent.unwrap_or(module)
     }
 
     /// Finds the meaning of `name` in a module. `seen` are the questions that are being answered.

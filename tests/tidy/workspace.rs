@@ -31,11 +31,25 @@ pub fn sources() -> &'static [Source] {
     SOURCES.get_or_init(|| source::all(root()))
 }
 
-fn all() -> &'static [Tree] {
+pub fn all() -> &'static [Tree] {
     static ALL: OnceLock<Vec<Tree>> = OnceLock::new();
     ALL.get_or_init(|| ROOTS.map(|root| Tree::read(root, &read)).into())
 }
 
 pub fn of_src() -> &'static [Tree] {
     &all()[..OF_SRC]
+}
+
+pub fn library() -> &'static Tree {
+    &all()[0]
+}
+
+/// The crates of the workspace whose methods the code of a crate may call.
+pub fn used(tree: &Tree) -> Vec<&'static Tree> {
+    let at = all().iter().position(|it| it.files() == tree.files());
+    match at {
+        Some(0) => vec![&all()[1]],
+        Some(1) => Vec::new(),
+        _ => all()[..2].iter().collect(),
+    }
 }
