@@ -33,6 +33,8 @@ mod lists;
 mod members;
 #[path = "tidy/method_arrows.rs"]
 mod method_arrows;
+#[path = "tidy/method_circles.rs"]
+mod method_circles;
 #[path = "tidy/methods.rs"]
 mod methods;
 #[path = "tidy/modules.rs"]

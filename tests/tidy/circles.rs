@@ -57,7 +57,7 @@ pub fn rooms(trees: &[Tree]) -> Vec<Room> {
 }
 
 /// The sets of more than one file that reach each other.
-fn circles(imports: &[Import]) -> Vec<Circle> {
+pub fn circles(imports: &[Import]) -> Vec<Circle> {
     let mut next: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for import in imports {
         next.entry(&import.from).or_default().insert(&import.to);
@@ -123,17 +123,21 @@ pub fn faults(rooms: &[Room], list: &str) -> Vec<String> {
     found
 }
 
-/// Who imports what from whom.
 fn picture(circle: &Circle) -> String {
+    format!("  {}\n{}", circle.line(), arrows(&circle.imports))
+}
+
+/// Who uses what of whom.
+pub fn arrows<'a>(imports: impl IntoIterator<Item = &'a Import>) -> String {
     let mut names: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
-    for it in &circle.imports {
+    for it in imports {
         names.entry((&it.from, &it.to)).or_default().push(&it.name);
     }
     let arrow = |((from, to), names): (&(&str, &str), &Vec<&str>)| {
         format!("    {from} -> {to}: {}", names.join(", "))
     };
     let arrows: Vec<String> = names.iter().map(arrow).collect();
-    format!("  {}\n{}", circle.line(), arrows.join("\n"))
+    arrows.join("\n")
 }
 
 /// The rooms and their circles in words.

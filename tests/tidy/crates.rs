@@ -1,7 +1,16 @@
 //! The rules that read whole crates meet the tree.
 
-use crate::{method_arrows, shrinking, workspace};
+use crate::{method_arrows, method_circles, shrinking, workspace};
 use crate::{report, shrinking_list};
+
+#[test]
+fn files_use_each_other_along_a_tree_by_methods_too() {
+    let found = workspace::method_circles();
+    let list = shrinking_list("method_circles.txt", |list| {
+        method_circles::shrunk(found, list)
+    });
+    report(method_circles::faults(found, &list));
+}
 
 #[test]
 fn rooms_use_methods_and_macros_along_the_arrows() {

@@ -2,9 +2,10 @@
 //!
 //! `tests/loom` is not here: it compiles files of the library again.
 
+use crate::circles::Circle;
 use crate::modules::Tree;
 use crate::source::{self, Source};
-use crate::{read, root};
+use crate::{method_circles, read, root};
 use std::sync::OnceLock;
 
 /// The roots of the crates. The library uses the crate behind it; all others use both.
@@ -52,4 +53,11 @@ pub fn used(tree: &Tree) -> Vec<&'static Tree> {
         Some(1) => Vec::new(),
         _ => all()[..2].iter().collect(),
     }
+}
+
+/// The circles of files of all crates, by imports and methods.
+pub fn method_circles() -> &'static [Circle] {
+    static CIRCLES: OnceLock<Vec<Circle>> = OnceLock::new();
+    let found = |tree| method_circles::found(tree, &used(tree));
+    CIRCLES.get_or_init(|| all().iter().flat_map(found).collect())
 }
