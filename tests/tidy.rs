@@ -3,6 +3,8 @@
 //! Each rule is a function from a source file to its faults, with tests of its own that show a bad
 //! sample being caught. Here the rules meet the tree.
 
+#[path = "tidy/apart.rs"]
+mod apart;
 #[path = "tidy/circles.rs"]
 mod circles;
 #[path = "tidy/code.rs"]

@@ -1,7 +1,15 @@
 //! The rules that read whole crates meet the tree.
 
-use crate::{method_arrows, method_circles, shrinking, workspace};
+use crate::{apart, method_arrows, method_circles, shrinking, workspace};
 use crate::{report, shrinking_list};
+
+#[test]
+fn methods_stand_in_the_file_of_their_type() {
+    let found = apart::found(workspace::all());
+    let list = shrinking_list("apart.txt", |list| shrinking::shrunk(&found, list));
+    let what = "an inherent `impl` in another file than its type";
+    report(shrinking::faults("apart.txt", what, &found, &list));
+}
 
 #[test]
 fn files_use_each_other_along_a_tree_by_methods_too() {
