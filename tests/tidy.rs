@@ -55,6 +55,8 @@ mod records;
 mod rests;
 #[path = "tidy/results.rs"]
 mod results;
+#[path = "tidy/shapes.rs"]
+mod shapes;
 #[path = "tidy/shrinking.rs"]
 mod shrinking;
 #[path = "tidy/size.rs"]

@@ -1,6 +1,6 @@
 //! The rules that read whole crates meet the tree.
 
-use crate::{apart, method_arrows, method_circles, shrinking, workspace};
+use crate::{apart, method_arrows, method_circles, shapes, shrinking, workspace};
 use crate::{report, shrinking_list};
 
 #[test]
@@ -27,4 +27,15 @@ fn rooms_use_methods_and_macros_along_the_arrows() {
     let list = shrinking_list("method_arrows.txt", |list| shrinking::shrunk(&found, list));
     let what = "a room uses one that it must not import";
     report(shrinking::faults("method_arrows.txt", what, &found, &list));
+}
+
+#[test]
+fn parameters_have_names_and_truth_is_asked_by_if() {
+    let found = shapes::numbers(workspace::all());
+    let list = shrinking_list("shapes.txt", |list| shrinking::shrunk_numbers(&found, list));
+    let mut faults = shrinking::number_faults("shapes.txt", &found, &list);
+    if !faults.is_empty() {
+        faults.push(shapes::told(workspace::all(), &faults));
+    }
+    report(faults);
 }

@@ -7,6 +7,7 @@
 
 use crate::code::{Code, attributes, is_for_tests};
 use crate::members::Members;
+use crate::shapes::Shapes;
 use std::collections::{BTreeMap, BTreeSet};
 use syn::visit::Visit;
 
@@ -28,6 +29,7 @@ pub struct Module {
     names: BTreeMap<String, Vec<Target>>,
     pub code: Code,
     pub members: Members,
+    pub shapes: Shapes,
 }
 
 /// That code of file `from` names something that file `to` declares.
@@ -93,6 +95,7 @@ impl Tree {
             names: BTreeMap::new(),
             code: Code::default(),
             members: Members::default(),
+            shapes: Shapes::default(),
         });
         self.modules.len() - 1
     }
@@ -110,6 +113,7 @@ impl Tree {
                 let module = &mut self.modules[place.module];
                 module.code.visit_item(item);
                 module.members.visit_item(item);
+                module.shapes.visit_item(item);
             }
         }
     }
