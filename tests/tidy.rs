@@ -11,6 +11,8 @@ mod circles;
 mod code;
 #[path = "tidy/commands.rs"]
 mod commands;
+#[path = "tidy/commits.rs"]
+mod commits;
 #[path = "tidy/confined.rs"]
 mod confined;
 #[path = "tidy/crates.rs"]
@@ -62,7 +64,6 @@ mod shrinking;
 #[path = "tidy/size.rs"]
 mod size;
 #[path = "skip/mod.rs"]
-#[allow(dead_code, reason = "the rules skip nothing")]
 mod skip;
 #[path = "tidy/skips.rs"]
 mod skips;
@@ -155,6 +156,18 @@ fn shrinking_list(name: &str, shrunk: impl Fn(&str) -> String) -> String {
         std::fs::write(root().join(&path), &list).unwrap_or_else(|e| panic!("{path}: {e}"));
     }
     list
+}
+
+#[test]
+fn subjects_of_commits_are_short_and_of_one_change() {
+    let list = read("tests/tidy/commits.txt").expect("tests/tidy/commits.txt");
+    match commits::since(root(), commits::base(&list)) {
+        Ok(all) => {
+            let faults = all.iter().map(|(commit, it)| commits::faults(commit, it));
+            report(faults.flatten().collect());
+        }
+        Err(why) => skip::skip("history", &why),
+    }
 }
 
 #[test]
