@@ -27,6 +27,8 @@ mod forms;
 mod glossary;
 #[path = "tidy/guide.rs"]
 mod guide;
+#[path = "tidy/house.rs"]
+mod house;
 #[path = "tidy/layers.rs"]
 mod layers;
 #[path = "tidy/links.rs"]
@@ -156,6 +158,14 @@ fn shrinking_list(name: &str, shrunk: impl Fn(&str) -> String) -> String {
         std::fs::write(root().join(&path), &list).unwrap_or_else(|e| panic!("{path}: {e}"));
     }
     list
+}
+
+#[test]
+fn the_house_is_measured() {
+    let page = read("docs/HACKING.md").expect("docs/HACKING.md");
+    let figures = house::figures(workspace::sources());
+    report(house::faults(&figures, &page));
+    println!("{}", house::text(&figures));
 }
 
 #[test]
