@@ -7,6 +7,7 @@
 //! dropped, each with one warning that names file, line and element. Strict reading makes an error
 //! of the first one.
 
+use super::CpuSet;
 use super::xml_tree::XmlNode;
 use crate::base::{Error, Result};
 use std::cell::{Cell, RefCell};
@@ -118,6 +119,20 @@ impl Reader<'_> {
             self.note(node, &format!("attribute {name} is missing"))?;
         }
         Ok(found)
+    }
+
+    /// The attribute as a set of PUs, where it is there; one that cannot be read is noted.
+    pub(super) fn optional_cpuset(&self, node: XmlNode, name: &str) -> Result<Option<CpuSet>> {
+        let Some(text) = node.attribute(name) else {
+            return Ok(None);
+        };
+        match CpuSet::parse_mask(text) {
+            Ok(set) => Ok(Some(set)),
+            Err(error) => {
+                self.note(node, &format!("{name}: {}", error.what))?;
+                Ok(None)
+            }
+        }
     }
 
     /// The attribute as a number; one that is missing or cannot be read is noted.

@@ -269,20 +269,6 @@ impl Reader<'_> {
             subtype: node.attribute("subtype").map(str::to_owned),
         }))
     }
-
-    /// The attribute as a set of PUs, where it is there; one that cannot be read is noted.
-    pub(super) fn optional_cpuset(&self, node: XmlNode, name: &str) -> Result<Option<CpuSet>> {
-        let Some(text) = node.attribute(name) else {
-            return Ok(None);
-        };
-        match CpuSet::parse_mask(text) {
-            Ok(set) => Ok(Some(set)),
-            Err(error) => {
-                self.note(node, &format!("{name}: {}", error.what))?;
-                Ok(None)
-            }
-        }
-    }
 }
 
 /// The value of `<info name=...>` directly inside.
