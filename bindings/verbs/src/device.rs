@@ -12,16 +12,15 @@
 
 use crate::events::Watcher;
 use crate::filter;
+use crate::health::Health;
 use crate::memory::Cache;
 use crate::report;
 use crate::settings::Settings;
 use crate::verbs::{self, Context, Domain, RegisterDmabuf};
 use ibverbs_sys as ib;
-use kolo::base::clock::Moment;
 use std::ffi::CString;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// An opened device.
 pub struct Device {
@@ -355,20 +354,6 @@ mod tests {
         assert!(refusal(&port).unwrap().contains("neither"));
         port.state = ib::ibv_port_state::IBV_PORT_DOWN;
         assert_eq!(refusal(&port), Some("not active"));
-    }
-
-    #[test]
-    fn a_port_is_down_since_the_first_event() {
-        let health = Health::new(2);
-        assert_eq!(health.down_for(1), None);
-        health.set_port(1, false);
-        std::thread::sleep(std::time::Duration::from_millis(15));
-        health.set_port(1, false);
-        assert!(health.down_for(1).unwrap() >= 10);
-        assert_eq!((health.down_for(2), health.down_for(9)), (None, None));
-        health.set_port(1, true);
-        assert_eq!(health.down_for(1), None);
-        health.set_port(77, false);
     }
 
     #[test]

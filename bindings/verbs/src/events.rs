@@ -4,7 +4,7 @@
 //! It sleeps in `poll`. What it hears of ports and devices goes into the device's [`Health`], what
 //! it hears of a queue pair into the [`Alarm`] of the connection, and connections look there.
 
-use crate::device::Health;
+use crate::health::Health;
 use crate::report;
 use crate::verbs::{self, Context};
 use ibverbs_sys as ib;

@@ -17,7 +17,8 @@
 //! **Reading order.** [`abi`] the table's types, [`table`] and [`calls`] its functions,
 //! [`connection`] what they work on, [`exports`] what else is exported, [`report`] last error and
 //! log, [`settings`]; [`network`] what is shared by all connections, [`device`] and [`filter`]
-//! which ports, [`gid`] which address, [`events`] what happens to them, [`memory`] registration;
+//! which ports, [`gid`] which address, [`events`] and [`health`] what happens to them, [`memory`]
+//! registration;
 //! [`handle`], [`hello`], [`listener`], [`connecting`] how two ends meet, [`line`] how they know
 //! of each other later; [`verbs`] owned objects of libibverbs, [`queue`] queue pairs, [`ends`]
 //! what both ends of a connection share, [`send`], [`recv`], [`flush`], [`explain`] sentences for
@@ -36,6 +37,7 @@ mod filter;
 mod flush;
 mod gid;
 mod handle;
+mod health;
 mod hello;
 mod line;
 mod listener;
