@@ -1,7 +1,9 @@
 //! The C functions of `interface.cpp`, and the structures that cross.
 
-use crate::machine::KernelFunction;
 use std::ffi::{c_char, c_void};
+
+/// A kernel's entry, as `KOLO_KERNEL` defines it.
+pub type KernelFunction = unsafe extern "C" fn(launch: *const c_void);
 
 /// The machine of C++.
 #[repr(C)]

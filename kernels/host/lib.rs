@@ -11,8 +11,6 @@ mod machine;
 pub mod probe;
 mod table;
 
-pub use interface::Counts;
-pub use machine::{
-    Access, Failure, Grid, Kernel, KernelFunction, Machine, Memory, Options, Range, State,
-};
+pub use interface::{Counts, KernelFunction};
+pub use machine::{Access, Failure, Grid, Kernel, Machine, Memory, Options, Range, State};
 pub use table::{kernel, kernels, litmus};

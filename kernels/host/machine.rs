@@ -1,8 +1,8 @@
 //! A machine with devices: its memory, what is launched on it, and how a run goes on and ends.
 
-use crate::interface::{self as raw, Counts, Patience, Raw, RawOptions};
+use crate::interface::{self as raw, Counts, KernelFunction, Patience, Raw, RawOptions};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
-use std::ffi::{CStr, CString, c_void};
+use std::ffi::{CStr, CString};
 use std::ptr::NonNull;
 
 /// How a machine is made.

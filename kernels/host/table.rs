@@ -1,6 +1,7 @@
 //! kolo's kernels, by name.
 
-use crate::machine::{Kernel, KernelFunction};
+use crate::interface::KernelFunction;
+use crate::machine::Kernel;
 use kolo::exec::cuda::launch::LAUNCH_BYTES;
 use std::ffi::{CStr, c_char};
 
