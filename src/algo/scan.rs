@@ -10,7 +10,7 @@
 //! A scan has no final scaling: an average of some of the ranks has no meaning that all agree on.
 
 use crate::plan::emit::Connection;
-use crate::plan::{Collective, Emitter, Layout, Nodes, Operand, PRE_SCALE, Plan, Shape, StepOp};
+use crate::plan::{Emitter, Layout, Nodes, Operand, PRE_SCALE, Plan, Shape, StepOp};
 
 /// Emits `body` on every channel, which has its part of the data.
 fn on_channels(shape: &Shape, body: fn(&mut Emitter, &Shape)) -> Plan {
@@ -22,11 +22,6 @@ fn on_channels(shape: &Shape, body: fn(&mut Emitter, &Shape)) -> Plan {
     e.finish()
 }
 
-/// Whether the own input counts.
-fn is_inclusive(shape: &Shape) -> bool {
-    shape.collective == Collective::Scan
-}
-
 /// Publish; fold the ranks before; drop the rest.
 pub fn oneshot(shape: &Shape, _: &Nodes) -> Plan {
     let mut e = Emitter::new(*shape, 1, Layout::Blocks);
@@ -34,7 +29,7 @@ pub fn oneshot(shape: &Shape, _: &Nodes) -> Plan {
     let mine = e.fan(shape.rank);
     e.send(mine, 0);
     let mut srcs: Vec<Operand> = (0..shape.rank).map(|r| e.fan(r).operand()).collect();
-    if is_inclusive(shape) {
+    if shape.collective.is_inclusive() {
         srcs.push(Operand::INPUT);
     }
     if !srcs.is_empty() {
@@ -59,7 +54,7 @@ pub fn recursive_doubling(shape: &Shape, _: &Nodes) -> Plan {
 
 fn double(e: &mut Emitter, shape: &Shape) {
     let (rank, n) = (shape.rank, shape.nranks);
-    let first = if is_inclusive(shape) {
+    let first = if shape.collective.is_inclusive() {
         let input = [Operand::INPUT];
         e.step(StepOp::Copy, PRE_SCALE, &input, &[Operand::OUTPUT], 0);
         0
@@ -97,7 +92,7 @@ pub fn chain(shape: &Shape, _: &Nodes) -> Plan {
 }
 
 fn along(e: &mut Emitter, shape: &Shape) {
-    let inclusive = is_inclusive(shape);
+    let inclusive = shape.collective.is_inclusive();
     let (rank, last) = (shape.rank, shape.nranks - 1);
     let next = (rank < last).then(|| e.to(rank + 1));
     let hand_on = |e: &mut Emitter, srcs: &[Operand], output: bool, next: Option<Connection>| {

@@ -251,6 +251,12 @@ impl Collective {
         self.with(|line| line.folds)
     }
 
+    /// Whether a scan counts the own input, too.
+    #[inline(always)]
+    pub fn is_inclusive(self) -> bool {
+        self != Collective::Exscan
+    }
+
     /// Whether rank r gets the fold of the ranks before it.
     #[inline(always)]
     pub fn is_scan(self) -> bool {

@@ -54,17 +54,24 @@ int main(int argc, char **argv)
         MPI_Gatherv(out, 8, MPI_BYTE, in, counts, places, MPI_BYTE, 0, MPI_COMM_WORLD);
         wrong += rank == 0 && (in[0] != i || in[15] != i + 1);
     }
+    for (int i = 0; argc > 1 && i < 35; i++) {
+        int own[2] = {3 + i % 2, 5}, of_all[9], mine[5];
+        for (int e = 0; e < 9; e++) of_all[e] = e + i * (rank + 1);
+        MPI_Reduce_scatter(of_all, mine, own, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        for (int e = 0; e < own[rank]; e++) wrong += mine[e] != 2 * (e + rank * own[0]) + 3 * i;
+    }
     MPI_Finalize();
     return wrong != 0;
 }
 C
 "mpicc.$MPI" -O1 calls.c -o calls
+more=
 run() { # NAME, WORDS BEFORE THE PROGRAM...
     name=$1
     shift
     # shellcheck disable=SC2086
     timeout 60 $MPIRUN -n 2 env LD_PRELOAD="$preload" KOLO_PMPI_ATTACH=0 KOLO_REPORT=1 "$@" \
-        ./calls >"$name.out" 2>"$name.err" || fail "$name: $(cat "$name.err")"
+        ./calls $more >"$name.out" 2>"$name.err" || fail "$name: $(cat "$name.err")"
 }
 follows() { # NAME, TAKEN, BECAUSE OF THE TABLE, BECAUSE OF THE SETTINGS
     taken=$(grep -c " $2 of 35 collectives ran on kolo" "$1.err" || true)
@@ -89,6 +96,14 @@ follows saved 20 15 0
     fail "saved: $(cat saved.err)"
 run none KOLO_PMPI_TABLE=none
 follows none 35 0 0
+# The table that is built in: small reductions to blocks of different sizes, of ranks with a core each.
+more=too
+run built_in KOLO_PMPI_TABLE=built-in
+[ "$(getconf _NPROCESSORS_ONLN)" -ge 2 ] && faster=35 || faster=0
+[ "$(grep -c " $((70 - faster)) of 70 collectives ran on kolo" built_in.err)" = 2 ] &&
+    { [ $faster = 0 ] || [ "$(grep -c "MPI ran 35 because it is faster" built_in.err)" = 2 ]; } ||
+    fail "the table that is built in: $(cat built_in.err)"
+more=
 # The user's list wins: broadcasts are kolo's, all others are not.
 run named KOLO_PMPI_TABLE=planted KOLO_PMPI_COLLECTIVES=bcast
 follows named 30 0 5

@@ -1,7 +1,7 @@
 //! One call: what the caller asked for, checked before anything is touched.
 
 use super::handles::{self, RedOp};
-use super::parts::Parts;
+use super::parts::{Part, Parts};
 use super::summable;
 use crate::base::{Error, InPlace, Result, checked};
 use crate::dtype::{DataType, ReduceOp};
@@ -73,6 +73,14 @@ impl Checked {
             op: None,
             made: None,
             parts: None,
+        }
+    }
+
+    /// With the parts that it consists of.
+    pub fn with(self, parts: &[Part]) -> Checked {
+        Checked {
+            parts: Some(parts.into()),
+            ..self
         }
     }
 

@@ -25,7 +25,6 @@ pub(in crate::comm) mod processes;
 pub(in crate::comm) mod query;
 pub(in crate::comm) mod redop;
 pub(in crate::comm) mod routed;
-mod small_parts;
 pub(in crate::comm) mod sum;
 pub(in crate::comm) mod summable;
 pub(in crate::comm) mod tally;

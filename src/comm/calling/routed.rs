@@ -6,7 +6,7 @@
 
 use super::call::{Checked, Collective};
 use super::exact;
-use super::small_parts;
+use super::messages;
 use super::waiting_call::WaitingCall;
 use crate::base::{Error, Result};
 use crate::comm::flight::op::Op;
@@ -49,8 +49,8 @@ impl Inner {
             Route::Messages(choice) => return self.small_messages(exec, checked, number, choice),
             Route::Parts => {
                 let parts = checked.parts.as_deref();
-                let small = parts.filter(|parts| small_parts::are_small(checked, parts));
-                small.map(|parts| small_parts::run(self, exec, checked, parts, number))
+                let small = parts.filter(|parts| messages::are_small(checked, parts));
+                small.map(|parts| messages::run_parts(self, exec, checked, parts, number))
             }
             route => self.rooted_at_once(exec, checked, number, route),
         };

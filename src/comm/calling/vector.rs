@@ -8,8 +8,8 @@ use super::call::{Call, Checked, Collective};
 use super::graph::Graph;
 use super::group;
 use super::handles::RedOp;
+use super::messages;
 use super::parts::{Deed, Part};
-use super::small_parts;
 use crate::base::exchange::{self, Transfer};
 use crate::base::{Error, Result, Share};
 use crate::comm::Communicator;
@@ -44,7 +44,7 @@ impl Blocks<'_> {
     #[doc(hidden)]
     pub fn extent(&self, side: &str, number: usize) -> Result<usize> {
         let mut all = BlockList::new();
-        regions(side, *self, (number, DataType::Uint8), &mut all)?;
+        regions(side, *self, DataType::Uint8, number, &mut all)?;
         Ok(all.iter().map(|block| block.end).max().unwrap_or(0))
     }
 }
@@ -94,7 +94,8 @@ impl Communicator {
             let mut parts = BlockList::new();
             let mut checked = self.check_vector(call, &mut parts)?;
             let is_alone = stream.is_none() && !group::active() && !self.inner.seen.at_all;
-            if is_alone && let Some(ended) = small_parts::at_once(&self.inner, &mut checked, &parts)
+            if is_alone
+                && let Some(ended) = messages::parts_at_once(&self.inner, &mut checked, &parts)
             {
                 return ended;
             }
@@ -158,7 +159,7 @@ impl Inner {
                 .for_each(|message| messages.push(message)),
         }
         let mut regions = Regions::default();
-        regions.find(call, &messages, (self.rank, self.nranks))?;
+        regions.find(call, &messages, self.rank, self.nranks)?;
         regions.check(call)?;
         let op = Signature(checked.signature).unpack().op;
         let sign = |count: usize| {
@@ -199,7 +200,8 @@ impl Regions {
         &mut self,
         call: &VectorCall,
         messages: &[Transfer],
-        (rank, nranks): (u32, u32),
+        rank: u32,
+        nranks: u32,
     ) -> Result<()> {
         let degrees = call.graph.map_or((0, 0), Graph::degrees);
         let blocks = |held: Share, degree: usize| match held {
@@ -208,16 +210,12 @@ impl Regions {
         };
         let sends = blocks(call.collective.sends(), degrees.0);
         let receives = blocks(call.collective.receives(), degrees.1);
-        regions(
-            "send",
-            call.send_blocks,
-            (sends, call.dtype),
-            &mut self.send,
-        )?;
+        regions("send", call.send_blocks, call.dtype, sends, &mut self.send)?;
         regions(
             "receive",
             call.recv_blocks,
-            (receives, call.dtype),
+            call.dtype,
+            receives,
             &mut self.recv,
         )?;
         for message in messages {
@@ -397,7 +395,8 @@ impl Regions {
 fn regions(
     side: &str,
     blocks: Blocks,
-    (number, dtype): (usize, DataType),
+    dtype: DataType,
+    number: usize,
     found: &mut BlockList<Range<usize>>,
 ) -> Result<()> {
     let most = isize::MAX as usize / dtype.size_bytes();
@@ -442,16 +441,6 @@ fn too_large(side: &str, block: usize, start: usize, count: usize) -> Error {
         ),
     };
     Error::argument(what, "check how counts and displacements are computed")
-}
-
-impl Checked {
-    /// With the parts that it consists of.
-    fn with(self, parts: &[Part]) -> Checked {
-        Checked {
-            parts: Some(parts.into()),
-            ..self
-        }
-    }
 }
 
 impl Call {

@@ -170,9 +170,10 @@ impl<'a> Long<'a> {
         self.yields = self.yields.wrapping_add(1);
         let carries = self.inner.links().is_some_and(Links::is_busy);
         if let Some(hook) = &self.inner.idle {
-            self.has_turns = match self.is_short() {
-                true => turn::moving(hook),
-                false => turn::waiting(hook),
+            self.has_turns = if self.is_short() {
+                turn::moving(hook)
+            } else {
+                turn::waiting(hook)
             };
         }
         let engine = Engine::global();

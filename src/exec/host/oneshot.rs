@@ -55,7 +55,7 @@ impl SmallCall<'_> {
 
     /// So many blocks of the input -> own fan, as soon as a slot is free.
     #[inline(always)]
-    pub(super) unsafe fn publish(
+    unsafe fn publish(
         &self,
         blocks: usize,
         wires: &mut Wires,
@@ -107,16 +107,6 @@ impl SmallCall<'_> {
         }
     }
 
-    /// Moves the bytes of this call, as [`SmallCall::copy_in`] does.
-    ///
-    /// # Safety
-    /// `from` and `to` hold so many bytes, and do not overlap.
-    #[inline(always)]
-    pub(super) unsafe fn take(&self, from: *const u8, to: *mut u8) {
-        // SAFETY: our caller's promise.
-        unsafe { dtype::move_bytes(from, to, self.bytes()) };
-    }
-
     /// Waits for the token of `peer` and checks what it is.
     #[inline(always)]
     fn await_token(
@@ -139,7 +129,7 @@ impl SmallCall<'_> {
     /// # Safety
     /// The token holds so many blocks, `to` holds one, and they do not overlap.
     #[inline(always)]
-    pub(super) unsafe fn take_of(
+    unsafe fn take_of(
         &self,
         (peer, own, blocks): (usize, usize, usize),
         to: *mut u8,
@@ -151,7 +141,7 @@ impl SmallCall<'_> {
         self.await_token(wires, peer, waiting)?;
         let source = wires.ports.fans.source(peer, blocks * bytes);
         // SAFETY: our caller's promise.
-        unsafe { self.take(source.wrapping_add(own * bytes), to) };
+        unsafe { dtype::move_bytes(source.wrapping_add(own * bytes), to, bytes) };
         self.release(wires, peer, blocks * bytes, tracer);
         Ok(())
     }
@@ -196,11 +186,14 @@ impl SmallCall<'_> {
         waiting: &mut impl Waiting,
         tracer: &mut impl Tracer,
     ) -> Result<(), Stop> {
+        let mut few = [std::ptr::null(); FEW_SOURCES];
+        let sources = sources.listed(&mut few, wires.ranks());
         // SAFETY: our caller's promise.
         unsafe {
             self.publish(1, wires, waiting, tracer, None)?;
-            self.fold(0, 1, wires, sources, waiting, tracer)?;
+            self.fold(0, 1, sources, wires, waiting, tracer)?;
         }
+        wires.ports.complete_eager();
         wires.steps_executed += 2;
         Ok(())
     }
@@ -220,16 +213,20 @@ impl SmallCall<'_> {
         tracer: &mut impl Tracer,
     ) -> Result<(), Stop> {
         let (me, ranks) = (wires.me(), wires.ranks());
+        let mut few = [std::ptr::null(); FEW_SOURCES];
+        let sources = sources.listed(&mut few, ranks);
         // SAFETY: our caller's promise.
         unsafe {
             self.publish(ranks, wires, waiting, tracer, None)?;
-            self.fold(me, ranks, wires, sources, waiting, tracer)?;
+            self.fold(me, ranks, sources, wires, waiting, tracer)?;
         }
+        wires.ports.complete_eager();
         wires.steps_executed += 3;
         Ok(())
     }
 
-    /// Folds block `own` of everybody's `blocks` in rank order, and ends the call.
+    /// Folds block `own` of the `blocks` of the first ranks in their order: as many ranks as
+    /// `sources` has room for.
     ///
     /// # Safety
     /// As [`SmallCall::all_reduce`]; the tokens hold so many blocks.
@@ -238,14 +235,12 @@ impl SmallCall<'_> {
         &self,
         own: usize,
         blocks: usize,
+        sources: &mut [*const u8],
         wires: &mut Wires,
-        sources: &mut Sources,
         waiting: &mut impl Waiting,
         tracer: &mut impl Tracer,
     ) -> Result<(), Stop> {
-        let (me, ranks, bytes) = (wires.me(), wires.ranks(), self.bytes());
-        let mut few = [std::ptr::null(); FEW_SOURCES];
-        let sources = sources.listed(&mut few, ranks);
+        let (me, bytes) = (wires.me(), self.bytes());
         for (peer, source) in sources.iter_mut().enumerate() {
             let data = match peer == me {
                 true => self.send,
@@ -261,10 +256,9 @@ impl SmallCall<'_> {
         params.divisor = self.kernel.divisor;
         // SAFETY: every source holds `count` elements until the call completes.
         unsafe { (self.kernel.fold)(sources, &[self.recv], self.count, &params) };
-        for peer in (0..ranks).filter(|&peer| peer != me) {
+        for peer in (0..sources.len()).filter(|&peer| peer != me) {
             self.release(wires, peer, blocks * bytes, tracer);
         }
-        wires.ports.complete_eager();
         Ok(())
     }
 
@@ -312,7 +306,7 @@ impl SmallCall<'_> {
         // SAFETY: our caller's promise; the buffers are apart (checked with the arguments).
         unsafe {
             self.publish(ranks, wires, waiting, tracer, None)?;
-            self.take(self.send.wrapping_add(me * bytes), block(me));
+            dtype::move_bytes(self.send.wrapping_add(me * bytes), block(me), bytes);
         }
         for peer in (0..ranks).filter(|&peer| peer != me) {
             // SAFETY: the token holds a block for each rank, and the output too.
@@ -348,8 +342,41 @@ impl SmallCall<'_> {
         Ok(())
     }
 
-    /// Publish, fold those of the ranks before in their order, and drop the others'. The own input
-    /// counts where `own` is true, and is the last.
+    /// The root publishes the blocks of all ranks, and each of the others takes its own.
+    ///
+    /// # Errors
+    /// See [`Stop`].
+    ///
+    /// # Safety
+    /// The buffers hold what the call says and belong to it until it returns.
+    pub unsafe fn scatter(
+        &self,
+        wires: &mut Wires,
+        waiting: &mut impl Waiting,
+        tracer: &mut impl Tracer,
+    ) -> Result<(), Stop> {
+        let (me, ranks) = (wires.me(), wires.ranks());
+        // SAFETY: our caller's promise; the token holds a block for each rank. The root's own block
+        // either is where it belongs or lies apart (checked with the arguments).
+        unsafe {
+            if me == self.root {
+                let own = self.send.wrapping_add(me * self.bytes());
+                self.publish(ranks, wires, waiting, tracer, None)?;
+                if own != self.recv.cast_const() {
+                    dtype::move_bytes(own, self.recv, self.bytes());
+                }
+            } else {
+                let which = (self.root, me, ranks);
+                self.take_of(which, self.recv, wires, waiting, tracer)?;
+            }
+        }
+        wires.ports.complete_eager();
+        wires.steps_executed += 2;
+        Ok(())
+    }
+
+    /// Publish, then fold those of the ranks before, and the own one where `own` is true. The lines
+    /// of the other ranks are dropped.
     ///
     /// # Errors
     /// See [`Stop`].
@@ -365,32 +392,22 @@ impl SmallCall<'_> {
         tracer: &mut impl Tracer,
     ) -> Result<(), Stop> {
         let (me, ranks, bytes) = (wires.me(), wires.ranks(), self.bytes());
-        // SAFETY: our caller's promise.
-        unsafe { self.publish(1, wires, waiting, tracer, None)? };
         let folded = me + usize::from(own);
-        if folded > 0 {
-            let mut few = [std::ptr::null(); FEW_SOURCES];
-            let sources = sources.listed(&mut few, folded);
-            for (peer, source) in sources.iter_mut().enumerate() {
-                *source = match peer == me {
-                    true => self.send,
-                    false => {
-                        self.await_token(wires, peer, waiting)?;
-                        wires.ports.fans.source(peer, bytes)
-                    }
-                };
+        let mut few = [std::ptr::null(); FEW_SOURCES];
+        let sources = sources.listed(&mut few, folded);
+        // SAFETY: our caller's promise.
+        unsafe {
+            self.publish(1, wires, waiting, tracer, None)?;
+            if folded > 0 {
+                self.fold(0, 1, sources, wires, waiting, tracer)?;
             }
-            let params = self.kernel.params;
-            // SAFETY: every source holds `count` elements until its line is released.
-            unsafe { (self.kernel.fold)(sources, &[self.recv], self.count, &params) };
-            (0..me).for_each(|peer| self.release(wires, peer, bytes, tracer));
         }
         for peer in me + 1..ranks {
             self.await_token(wires, peer, waiting)?;
             self.release(wires, peer, bytes, tracer);
         }
         wires.ports.complete_eager();
-        wires.steps_executed += 1 + u64::from(folded > 0) + (ranks - 1 - me) as u64;
+        wires.steps_executed += u64::from(folded > 0) + (ranks - me) as u64;
         Ok(())
     }
 
@@ -444,8 +461,9 @@ impl HostEngine {
                 Collective::ReduceScatter => small.reduce_scatter(wires, sources, waiting, &mut ()),
                 Collective::AllToAll => small.all_to_all(wires, waiting, &mut ()),
                 Collective::Scatter => small.scatter(wires, waiting, &mut ()),
-                Collective::Scan => small.scan(true, wires, sources, waiting, &mut ()),
-                Collective::Exscan => small.scan(false, wires, sources, waiting, &mut ()),
+                other if other.is_scan() => {
+                    small.scan(other.is_inclusive(), wires, sources, waiting, &mut ())
+                }
                 _ => small.barrier(wires, waiting, &mut ()),
             }
         }

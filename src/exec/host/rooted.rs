@@ -1,8 +1,7 @@
-//! Rooted collectives that are one message: broadcast, gather, scatter and reduce of two ranks, a
-//! broadcast whose root casts, and a small scatter.
+//! Rooted collectives that are one message: broadcast, gather, scatter and reduce of two ranks, and
+//! a broadcast whose root casts.
 //!
-//! Their tokens are those of the plans. All but those of the small scatter grow: whoever waits
-//! reads, or folds, what is there.
+//! Their tokens are those of the plans, and grow: whoever waits reads, or folds, what is there.
 
 use super::awaited::pair;
 use super::engine::HostEngine;
@@ -17,39 +16,6 @@ use crate::exec::trace::{Event, Tracer};
 use crate::plan::{Collective, Direction};
 
 impl SmallCall<'_> {
-    /// The root publishes the blocks of all ranks, and each of the others takes its own.
-    ///
-    /// # Errors
-    /// See [`Stop`].
-    ///
-    /// # Safety
-    /// The buffers hold what the call says and belong to it until it returns.
-    pub unsafe fn scatter(
-        &self,
-        wires: &mut Wires,
-        waiting: &mut impl Waiting,
-        tracer: &mut impl Tracer,
-    ) -> Result<(), Stop> {
-        let (me, ranks) = (wires.me(), wires.ranks());
-        // SAFETY: our caller's promise; the token holds a block for each rank. The root's own block
-        // either is where it belongs or lies apart (checked with the arguments).
-        unsafe {
-            if me == self.root {
-                let own = self.send.wrapping_add(me * self.bytes());
-                self.publish(ranks, wires, waiting, tracer, None)?;
-                if own != self.recv.cast_const() {
-                    self.take(own, self.recv);
-                }
-            } else {
-                let which = (self.root, me, ranks);
-                self.take_of(which, self.recv, wires, waiting, tracer)?;
-            }
-        }
-        wires.ports.complete_eager();
-        wires.steps_executed += 2;
-        Ok(())
-    }
-
     /// A rooted collective that is one message, of one token or many: a broadcast, gather, scatter
     /// or reduce of two ranks, or a broadcast whose root casts. Returns how many steps that was.
     ///
