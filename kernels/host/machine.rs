@@ -33,9 +33,6 @@ impl Options {
     }
 }
 
-/// Function that `KOLO_KERNEL` defines.
-pub type KernelFunction = unsafe extern "C" fn(launch: *const c_void);
-
 /// A kernel that can be launched.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel {
