@@ -96,7 +96,7 @@ follows saved 20 15 0
     fail "saved: $(cat saved.err)"
 run none KOLO_PMPI_TABLE=none
 follows none 35 0 0
-# The table that is built in: small reductions to blocks of different sizes, of ranks with a core each.
+# The table that is built in: small reductions to blocks of different sizes, a core for each rank.
 more=too
 run built_in KOLO_PMPI_TABLE=built-in
 [ "$(getconf _NPROCESSORS_ONLN)" -ge 2 ] && faster=35 || faster=0
