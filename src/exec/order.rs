@@ -36,6 +36,9 @@ pub struct LaunchOrder {
     pub reach: Option<PeerBuffers>,
     /// It comes after the launches of the same flight that use the same connection: messages.
     pub follows: bool,
+    /// It is a message of the program: with `KOLO_CHECK` that is sent when it was received, unlike
+    /// the messages of which a collective consists.
+    pub meets: bool,
 }
 
 /// A call that needs no plan: small enough to be one token of each rank, or of one rank alone.

@@ -8,6 +8,14 @@ use kolo::comm::{Blocks, Communicator, Graph, RedOp};
 /// Slots as small as elsewhere, so that larger blocks need several rounds.
 const SLOTS: &[(&str, &str)] = &[("buffsize", "64K")];
 
+/// Also as calls that are compared first, whose messages end when they were received.
+const CHECKED: &[(&str, &str)] = &[("buffsize", "64K"), ("check", "true")];
+
+/// Settings of a test by a number that differs from round to round.
+fn settings(number: usize) -> &'static [(&'static str, &'static str)] {
+    [SLOTS, CHECKED][number % 2]
+}
+
 /// A size: often 0, sometimes several slots.
 fn size(rng: &mut Rng) -> usize {
     match rng.u8(..8) {
@@ -44,7 +52,7 @@ fn spread(len: usize, blocks: impl Iterator<Item = (usize, Vec<i64>)>) -> Vec<i6
 #[test]
 fn gathers_and_scatters_of_blocks() {
     for n in 1..=9 {
-        ranks(n, SLOTS, |comm| {
+        ranks(n, settings(n as usize), |comm| {
             for round in 0..6 {
                 // The same on all ranks: sizes and places are known to all.
                 let mut rng = Rng::with_seed(u64::from(n) * 100 + round as u64);
@@ -101,7 +109,7 @@ fn gathers(comm: &Communicator, round: usize, counts: &[usize], (displs, len): (
 #[test]
 fn all_to_all_of_blocks() {
     for n in 1..=9usize {
-        ranks(n as u32, SLOTS, |comm| {
+        ranks(n as u32, settings(n / 2), |comm| {
             let rank = comm.rank() as usize;
             for round in 0..5 {
                 let mut shared = Rng::with_seed(n as u64 * 1000 + round as u64);

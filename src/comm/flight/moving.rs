@@ -29,15 +29,22 @@ impl Op {
 
     /// Adds one message of a point-to-point bundle; messages with the same end follow each other.
     pub fn message(&mut self, exec: &mut Exec, checked: &Checked) -> Result<()> {
-        self.following(exec, checked, Combine::copy(checked.call.dtype))
+        self.following(exec, checked, Combine::copy(checked.call.dtype), true)
     }
 
     /// Adds a message that is folded by `combine`, for a sender may scale it.
-    fn following(&mut self, exec: &mut Exec, checked: &Checked, combine: Combine) -> Result<()> {
+    fn following(
+        &mut self,
+        exec: &mut Exec,
+        checked: &Checked,
+        combine: Combine,
+        meets: bool,
+    ) -> Result<()> {
         let choice = Choice::plain(self.collective, Algorithm::Bundle, 1);
         let order = LaunchOrder {
             blocks: (1, 1),
             follows: true,
+            meets,
             ..exec.order(checked, combine, choice)
         };
         exec.begin(&mut self.flight, order)
@@ -76,7 +83,7 @@ impl Op {
         };
         let algorithm = match part.deed {
             Deed::Send | Deed::Recv => {
-                return self.following(exec, &checked, combine.clone());
+                return self.following(exec, &checked, combine.clone(), false);
             }
             Deed::Copy => Algorithm::Local,
             Deed::Fold if fold_keeps_order(combine, exec.members.nranks) => Algorithm::Ordered,

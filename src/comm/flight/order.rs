@@ -99,6 +99,7 @@ impl Exec {
             folding,
             reach: None,
             follows: false,
+            meets: false,
         }
     }
 

@@ -181,7 +181,7 @@ impl HostEngine {
         let mut steps = 0;
         for lane in 0..launch.plan.lanes().len() {
             let mut window = launch.window(lane, order.count, order.blocks);
-            if self.wires.meets_afar(&order.shape) {
+            if order.meets && self.wires.meets_afar(&order.shape) {
                 window = window.and_empty_rounds(u64::from(Geometry::SLOTS));
             }
             steps += launch.plan.lane_steps_per_round(lane) * window.rounds();
