@@ -251,10 +251,10 @@ impl Collective {
         self.with(|line| line.folds)
     }
 
-    /// Whether a scan counts the own input, too.
+    /// Whether this is the scan that counts the own input, too.
     #[inline(always)]
     pub fn is_inclusive(self) -> bool {
-        self != Collective::Exscan
+        self == Collective::Scan
     }
 
     /// Whether rank r gets the fold of the ranks before it.

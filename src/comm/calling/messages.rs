@@ -110,7 +110,7 @@ impl Inner {
         self.run_messages(exec, WaitingCall::of(checked, number))
     }
 
-    /// Waits for the messages of a call on one node, where they are alike.
+    /// Runs a small gather or reduce on one node, whose messages are alike: it waits for each.
     fn awaited(&self, exec: &mut Exec, checked: &Checked, number: Option<u64>) -> Result<()> {
         let mut waiter = Waiter::new(self, (checked.call.collective.name(), number));
         // SAFETY: the promise of `enqueue`.
@@ -225,14 +225,14 @@ impl Inner {
     }
 }
 
-/// Whether each message of a call passes as one token, and nothing is folded.
+/// Whether each message of a call passes as one token, the own block is no longer, and nothing is
+/// folded.
 pub(super) fn are_small(checked: &Checked, parts: &[Part]) -> bool {
     let element = checked.call.dtype.size_bytes();
-    parts.iter().all(|part| match part.deed {
-        Deed::Send | Deed::Recv => is_small_message(part.count * element),
-        Deed::Copy => true,
-        Deed::Fold => false,
-    })
+    let is_small = |part: &Part| is_small_message(part.count * element);
+    parts
+        .iter()
+        .all(|part| part.deed != Deed::Fold && is_small(part))
 }
 
 /// The message of one part of a call, if it is one.

@@ -25,6 +25,8 @@ use std::time::Duration;
 
 /// Polls between two looks at the abort word while spinning.
 const LOOK_EVERY: u32 = 64;
+/// Polls after which a wait is no short one, whatever the setting of polls before the first yield.
+const MANY_POLLS: u32 = 1024;
 /// Yields between two looks at the clock.
 const CLOCK_EVERY: u32 = 64;
 /// The first nap; each one is twice as long as the one before, up to [`LONGEST_NAP`].
@@ -82,7 +84,11 @@ impl<'a> Waiter<'a> {
         if self.inner.is_stopped() {
             return self.slow(peer);
         }
-        self.turn();
+        if self.spins < MANY_POLLS {
+            self.turn();
+        } else if let Some(hook) = &self.inner.idle {
+            turn::waiting(hook);
+        }
         std::hint::spin_loop();
         Ok(())
     }
@@ -192,6 +198,12 @@ impl<'a> Long<'a> {
         };
         if self.yields < patience || engine.busy() {
             return self.give_way(peer);
+        }
+        // Whoever goes to sleep knows first whether MPI moves data.
+        if self.is_young
+            && let Some(hook) = &self.inner.idle
+        {
+            self.has_turns = turn::waiting(hook);
         }
         let rest = match self.has_turns {
             true => turn::rest(),
