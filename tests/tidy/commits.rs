@@ -34,6 +34,10 @@ fn git(root: &Path, words: &[&str]) -> Option<String> {
     for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
         command.env_remove(name);
     }
+    // A folder in the tree of another project is none of its own.
+    if let Some(above) = root.parent() {
+        command.env("GIT_CEILING_DIRECTORIES", above);
+    }
     let output = command.args(words).current_dir(root).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     output.status.success().then_some(text)

@@ -1,7 +1,23 @@
 //! The rules that read whole crates meet the tree.
 
 use crate::{apart, method_arrows, method_circles, shapes, shrinking, workspace};
-use crate::{report, shrinking_list};
+use crate::{read, report, shrinking_list};
+
+#[test]
+fn every_crate_is_read() {
+    let manifest = read("Cargo.toml").expect("Cargo.toml");
+    assert!(
+        manifest.contains("\nmembers = ["),
+        "members stand in a line"
+    );
+    report(workspace::unread(&manifest));
+    let more = manifest.replace("members = [", "members = [\"tools/new\", ");
+    assert_eq!(
+        workspace::unread(&more).len(),
+        1,
+        "a crate that nobody reads"
+    );
+}
 
 #[test]
 fn methods_stand_in_the_file_of_their_type() {
