@@ -53,7 +53,7 @@ static WHO: RwLock<Who> = RwLock::new(Who {
 
 /// Where lines go.
 static FILE: OnceLock<Option<File>> = OnceLock::new();
-/// Answer of the first communicator's settings to calls that fail.
+/// The setting `errors` of the first communicator: it says what follows a call that fails.
 static ERRORS: OnceLock<Errors> = OnceLock::new();
 /// Puts a sentence into the words of the program's language, where a binding has some.
 static WORDS: OnceLock<fn(&str) -> String> = OnceLock::new();

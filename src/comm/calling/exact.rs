@@ -99,7 +99,7 @@ pub struct ExactLaunch {
     pub bytes: usize,
 }
 
-/// A kind of launch of an exact sum, found without making one.
+/// Lists the kinds of launches of an exact sum, without making them.
 #[doc(hidden)]
 pub fn exact_launches(
     collective: Collective,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-/// Deed of one part of a call.
+/// Action taken with the data of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::comm) enum Deed {
     Copy,

@@ -104,8 +104,7 @@ impl Communicator {
         run().map_err(|error| self.inner.tells(error).during(call.collective.name()))
     }
 
-    /// Enqueues such a call on a stream, where a message joins the messages at the end of the
-    /// queue.
+    /// Enqueues such a call in a scope, behind what is on the stream.
     ///
     /// # Safety
     /// As [`Communicator::enqueue_vector`].

@@ -38,7 +38,7 @@ const SPARE_LISTS: usize = 16;
 /// Slots that the connections of a launch share, as far as there are so many connections.
 const SHARED_SLOTS: usize = 2 * SLOTS as usize;
 
-/// Demand of one launch on one connection.
+/// Tokens that one launch passes through one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Op {
     /// Number of the launch: ops that go together have the same.
