@@ -265,8 +265,8 @@ with_start_options! {
         aliases: &[same("NCCL_DEBUG_FILE")],
     }
 
-    /// Consequence of a call that fails; in Rust an error is returned in any case. The first failure
-    /// of each kind on a communicator is a line of the log in any case, unless `debug` is `none`.
+    /// Effect of a call that fails; in Rust an error is returned in any case. The first failure of
+    /// each kind on a communicator is a line of the log in any case, unless `debug` is `none`.
     errors -> Errors {
         kind: Kind::Words(Errors::WORDS),
         default: "return",
