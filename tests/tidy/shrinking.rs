@@ -1,6 +1,6 @@
 //! Lists that only shrink: what is wrong today and known, one a line.
 //!
-//! What is found and not listed is a fault, and so is a line of the list that is no longer found. A
+//! A thing that is found and not listed is a fault, and so is a line of what is no longer found. A
 //! list may begin with lines of `#`, which say what it is. `KOLO_BLESS=1` leaves out of it what is
 //! gone, and puts nothing in.
 

@@ -47,8 +47,7 @@ impl Inner {
             _ if is_message => self.message_at_once(exec, checked),
             // First, as these are the shortest.
             Route::Messages(choice) => return self.small_messages(exec, checked, number, choice),
-            // With a check the plan waits for the receive, which between nodes takes more tokens.
-            Route::Parts if !self.seen.compared => {
+            Route::Parts => {
                 let parts = checked.parts.as_deref();
                 let small = parts.filter(|parts| messages::are_small(checked, parts));
                 small.map(|parts| messages::run_parts(self, exec, checked, parts, number))
