@@ -346,7 +346,7 @@ mod tests {
     fn the_environment_outside_its_rooms_is_a_fault() {
         let bad = "std::env::var(\"KOLO_X\")";
         assert_eq!(count("src/exec/host/lane.rs", bad, &ENVIRONMENT), 1);
-        assert_eq!(count("src/bin/kolo.rs", bad, &ENVIRONMENT), 1);
+        assert_eq!(count("src/bin/kolo/main.rs", bad, &ENVIRONMENT), 1);
         assert_eq!(count("src/config/env.rs", bad, &ENVIRONMENT), 0);
         assert_eq!(count("bindings/mpi/build.rs", bad, &ENVIRONMENT), 0);
         assert_eq!(

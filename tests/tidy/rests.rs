@@ -54,7 +54,7 @@ mod tests {
         let count = |path: &str, text: &str| faults(&Source::new(path, text)).len();
         assert_eq!(count("src/exec/cuda/engine.rs", bad), 1);
         assert_eq!(count("src/base/turns.rs", bad), 0);
-        assert_eq!(count("src/bin/kolo.rs", bad), 0);
+        assert_eq!(count("src/bin/kolo/main.rs", bad), 0);
         assert_eq!(count("src/proxy/state/tests.rs", bad), 0);
         assert_eq!(count("src/wire/a.rs", &format!("mod tests {{\n{bad}")), 0);
         assert_eq!(

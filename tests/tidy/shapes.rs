@@ -196,7 +196,7 @@ mod tests {
         for (path, is) in [
             ("src/lib.rs", "src"),
             ("src/comm/flight/op.rs", "src/comm"),
-            ("src/bin/kolo.rs", "src/bin"),
+            ("src/bin/kolo/main.rs", "src/bin"),
             ("bindings/c/src/comm.rs", "bindings/c"),
             ("kernels/host/lib.rs", "kernels/host"),
         ] {

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 const ROOTS: [&str; 11] = [
     "src/lib.rs",
     "src/dtype/mod.rs",
-    "src/bin/kolo.rs",
+    "src/bin/kolo/main.rs",
     "bindings/c/src/lib.rs",
     "bindings/fortran/interfaces/src/main.rs",
     "bindings/mpi/src/lib.rs",
