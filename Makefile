@@ -186,7 +186,7 @@ core:
 	    echo "There is no $(CARGO) in the PATH of $$(id -un). Name it: make CARGO=/path/to/cargo ..."; \
 	    echo "To install as root: 'make build' as yourself, then 'bindings/install.sh PREFIX' as root."; \
 	    exit 1; }
-	$(CARGO) build --locked --profile $(PROFILE) -p kolo -p kolo-c -p kolo-verbs \
+	$(CARGO) build --locked --profile $(PROFILE) -p kolo-command -p kolo-c -p kolo-verbs \
 	    -p kolo-softgpu
 
 # Nothing is built before the compilers are known to be some. Only a name that somebody has chosen

@@ -278,7 +278,10 @@ fn one_flipped_bit_is_one_wrong_element() {
 
 /// A described machine.
 fn machine(name: &str) -> String {
-    format!("{}/tests/machines/{name}", env!("CARGO_MANIFEST_DIR"))
+    format!(
+        "{}/../../../tests/machines/{name}",
+        env!("CARGO_MANIFEST_DIR")
+    )
 }
 
 #[test]

@@ -55,6 +55,8 @@ mod openings;
 mod page;
 #[path = "tidy/pages.rs"]
 mod pages;
+#[path = "tidy/programs.rs"]
+mod programs;
 #[path = "tidy/records.rs"]
 mod records;
 #[path = "tidy/rests.rs"]

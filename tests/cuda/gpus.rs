@@ -71,7 +71,7 @@ fn no_nvml() -> &'static Path {
 fn nvml(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(&folder).expect("a folder");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cuda/nvml.c");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../tests/cuda/nvml.c");
     let mut compile = Command::new("cc");
     compile.args(["-shared", "-fPIC", "-Wall", "-Werror", "-o"]);
     compile.arg(folder.join("libnvidia-ml.so.1")).arg(source);

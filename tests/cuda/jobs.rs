@@ -30,7 +30,7 @@ fn asks(script: &str, option: &str) -> String {
 /// Runs a script with `kolo perf` and these options as its program. Returns what it printed, and
 /// how it called `srun`.
 fn run(name: &str, tasks: &str, options: &str) -> (String, String) {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("slurm/jobs");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../slurm/jobs");
     let here: PathBuf = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(&here).expect("a folder");
     std::fs::write(here.join("srun"), SRUN).expect("a program");
@@ -70,7 +70,7 @@ fn run(name: &str, tasks: &str, options: &str) -> (String, String) {
 
 fn script(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("slurm/jobs")
+        .join("../../../slurm/jobs")
         .join(name);
     std::fs::read_to_string(path).expect("the script")
 }

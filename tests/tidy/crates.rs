@@ -1,6 +1,6 @@
 //! The rules that read whole crates meet the tree.
 
-use crate::{apart, method_arrows, method_circles, shapes, shrinking, workspace};
+use crate::{apart, method_arrows, method_circles, programs, shapes, shrinking, workspace};
 use crate::{read, report, shrinking_list};
 
 #[test]
@@ -17,6 +17,19 @@ fn every_crate_is_read() {
         1,
         "a crate that nobody reads"
     );
+}
+
+#[test]
+fn every_test_program_belongs_to_one_crate() {
+    let paths: Vec<&str> = workspace::sources()
+        .iter()
+        .map(|it| it.path.as_str())
+        .collect();
+    let manifests = programs::MANIFESTS.map(|(path, _)| read(path).expect(path));
+    report(programs::faults(
+        &paths,
+        manifests.each_ref().map(String::as_str),
+    ));
 }
 
 #[test]

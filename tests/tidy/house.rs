@@ -56,11 +56,12 @@ fn crates(tree: &str) -> usize {
     names.collect::<std::collections::BTreeSet<_>>().len()
 }
 
-/// Crates that the library and the command are built from.
-fn crates_of_the_product() -> Option<usize> {
+/// Crates that some packages of the workspace are built from, these counted.
+fn crates_of(packages: &[&str]) -> Option<usize> {
     let mut command = Command::new(env!("CARGO"));
     command.args(["tree", "--offline", "--locked"]);
     command.args(["-e", "normal,build", "--prefix", "none"]);
+    command.args(packages.iter().flat_map(|name| ["-p", name]));
     let output = command.current_dir(root()).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
     output.status.success().then(|| crates(&text))
@@ -102,8 +103,12 @@ pub fn figures(sources: &[Source]) -> Vec<Figure> {
         figure("lines of src/comm", lines(sources, "src/comm/")),
         figure("lines of src/exec/host", lines(sources, "src/exec/host")),
         Figure {
-            name: "crates of the product",
-            number: crates_of_the_product(),
+            name: "crates of the library",
+            number: crates_of(&["kolo", "kolo-c"]),
+        },
+        Figure {
+            name: "crates of the library and the command",
+            number: crates_of(&["kolo", "kolo-c", "kolo-command"]),
         },
     ]
 }

@@ -125,7 +125,10 @@ mod tests {
         assert_eq!(count("bindings/verbs/src/base.rs", base), 1);
         assert_eq!(count("tests/a.rs", "    #[path = \"../src/bin/b.rs\"]"), 1);
         assert_eq!(count("tests/a.rs", "#[path = \"skip/mod.rs\"]"), 0);
-        assert_eq!(count("src/bin/kolo/main.rs", "#[path = \"kolo/cli.rs\"]"), 0);
+        assert_eq!(
+            count("src/bin/kolo/main.rs", "#[path = \"kolo/cli.rs\"]"),
+            0
+        );
         assert_eq!(count("src/base/door.rs", "#[path = \"door_tests.rs\"]"), 0);
         let loom = "#[path = \"../../src/base/mod.rs\"]";
         assert_eq!(count("tests/loom/lib.rs", loom), 0);

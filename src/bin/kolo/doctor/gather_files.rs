@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn files_of_the_right_kind_are_no_faults() {
-        let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+        let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests");
         let graph = "version = 1\nranks = 2\nring_bandwidth = 1.0\ntree_bandwidth = 1.0\n\
                      [[ring]]\norder = [0, 1]\n[[tree]]\nchain = [0, 1]\n";
         let name = format!("kolo-doctor-graph-{}.toml", std::process::id());

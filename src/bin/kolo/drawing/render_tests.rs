@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/data/topo")
+        .join("../../../tests/data/topo")
         .join(name)
 }
 

@@ -12,7 +12,7 @@ use std::path::Path;
 const COMMAND: &str = "KOLO_BLESS=1 cargo test --bin kolo pages::";
 
 fn repository() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.."))
 }
 
 /// Plain words, in which Markdown finds nothing of its own; what stands in backquotes stays.
