@@ -59,6 +59,11 @@ pub fn shown() -> f64 {
     since.map_or(0.0, |since| since.as_secs_f64())
 }
 
+/// Time of the clock of this node for readers, in microseconds: `2018-02-14T00:28:07.133700Z`.
+pub fn told() -> String {
+    humantime::format_rfc3339_micros(SystemTime::now()).to_string()
+}
+
 impl Moment {
     /// Time since this moment, by the clock on the wall.
     pub fn elapsed(self) -> Duration {

@@ -9,7 +9,7 @@
 
 use crate::base::descriptors::lifted;
 use crate::base::starts::{self, Start};
-use crate::base::{Rank, quiet};
+use crate::base::{Rank, clock, quiet};
 use crate::config::{self, DebugLevel, Errors, Settings};
 use crate::topo::{self, RankPlace};
 use std::borrow::Cow;
@@ -23,8 +23,6 @@ use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
-use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::time::FormatTime;
 
 static INSTALLED: Once = Once::new();
 static TOLD: Once = Once::new();
@@ -221,7 +219,7 @@ pub fn at_exit(text: &str) {
     let who = WHO.read().unwrap_or_else(PoisonError::into_inner);
     let line = format!(
         "{} WARN kolo {}: {}\n",
-        now(),
+        clock::told(),
         who.name(None),
         in_words(text)
     );
@@ -306,7 +304,7 @@ impl Subscriber for LogWriter {
         event.record(&mut words);
         let (name, rank) = (who.name(acting), who.rank.or(acting));
         drop(who);
-        let mut line = now();
+        let mut line = clock::told();
         let level = about.level();
         line += &match self.has_colours {
             true => format!(" \x1b[{}m{level}\x1b[0m", colour(*level)),
@@ -330,13 +328,6 @@ impl Visit for EventText {
             name => write!(self.0, "{space}{name}={value:?}"),
         };
     }
-}
-
-/// The time, as lines begin with it.
-fn now() -> String {
-    let mut time = String::new();
-    let _ = tracing_subscriber::fmt::time().format_time(&mut Writer::new(&mut time));
-    time
 }
 
 /// A sentence without the words that its line begins with already. A second number in one line is
