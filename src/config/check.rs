@@ -1,6 +1,6 @@
 //! Looks at settings files without using them: what is wrong in one, and what it says.
 
-use super::file::{Given, When};
+use super::file::Given;
 use super::files::{OneFile, SettingsFiles};
 use super::layers;
 use super::lock;
@@ -81,7 +81,7 @@ fn checked(files: SettingsFiles, knows_profiles: bool) -> FileCheck {
         let mut tries = vec![super::file::NO_PROFILE];
         tries.extend(names(&read));
         for name in tries {
-            match layers::of_files(&read, &Default::default(), Some(name)) {
+            match layers::of_files(&read, Some(name)) {
                 Ok((values, dropped)) => warnings.extend(lock::told(&values, &dropped)),
                 Err(fault) => faults.push(fault),
             }
@@ -115,13 +115,12 @@ fn names(files: &[OneFile]) -> Vec<&str> {
 fn count(file: &OneFile) -> usize {
     let text = &file.text;
     let profiles = text.profiles.iter().map(|profile| profile.items.len());
-    let whens = text.whens.iter().map(|when| when.items.len());
-    text.items.len() + profiles.sum::<usize>() + whens.sum::<usize>()
+    text.items.len() + profiles.sum::<usize>()
 }
 
 /// Lists the settings of a file, with those that it includes: a name and a value each. All options
 /// come first, those that the file does not set with their built-in values; then
-/// `profile.NAME.KEY`, `when (CONDITIONS).KEY`, `locked` and `default_profile`. Without a file: the
+/// `profile.NAME.KEY`, `locked` and `default_profile`. Without a file: the
 /// built-in values.
 ///
 /// # Errors
@@ -132,7 +131,7 @@ pub fn contents(path: Option<&Path>, sources: &Sources) -> Result<Vec<(String, S
         return Err(files.faults.swap_remove(0));
     }
     let none = Some(super::file::NO_PROFILE);
-    let (values, _) = layers::of_files(&files.read, &Default::default(), none)?;
+    let (values, _) = layers::of_files(&files.read, none)?;
     let pair = |(option, set): (&super::Opt, Effective)| (option.key.to_owned(), shown(&set.value));
     let mut said: Vec<_> = OPTIONS.iter().zip(values).map(pair).collect();
     for file in &files.read {
@@ -145,19 +144,6 @@ pub fn contents(path: Option<&Path>, sources: &Sources) -> Result<Vec<(String, S
                     format!("{head}.preload"),
                     profile.preload.join(":"),
                 );
-            }
-        }
-        for When {
-            written,
-            items,
-            default_profile,
-            ..
-        } in &file.text.whens
-        {
-            let head = format!("when ({written})");
-            put_items(&mut said, &head, items);
-            if let Some((name, _)) = default_profile {
-                put(&mut said, format!("{head}.default_profile"), name.clone());
             }
         }
         if let Some((name, _)) = &file.text.default_profile {

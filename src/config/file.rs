@@ -1,13 +1,12 @@
 //! The text of one settings file taken apart: settings, and what decides when they count.
 //!
-//! Besides `key = value` a file may hold `include`, `[[when]]` tables and `default_profile`, and a
-//! file of the site `[profile.NAME]` tables and `locked`. Everything is checked here, whether it
-//! counts in this job or not, and each fault has its line and column.
+//! Besides `key = value` a file may hold `include` and `default_profile`, and a file of the site
+//! `[profile.NAME]` tables and `locked`. Everything is checked here, whether it counts in this job or
+//! not, and each fault has its line and column.
 
 use super::message::{self, Section, bad_part, bad_value, unknown_key};
-use super::options::{self, OPTIONS};
+use super::options;
 use super::raw;
-use super::select::{CONDITIONS, Selector};
 use super::source::{Layer, Origin, Position, Source, Spot};
 use crate::base::Error;
 use figment::value::Value as Raw;
@@ -32,16 +31,6 @@ pub(super) struct Profile {
     pub(super) preload: Vec<String>,
 }
 
-/// A `[[when]]`.
-#[derive(Clone, Debug)]
-pub(super) struct When {
-    pub(super) selector: Selector,
-    /// The conditions as they are written.
-    pub(super) written: String,
-    pub(super) items: Vec<Given>,
-    pub(super) default_profile: Option<Quoted>,
-}
-
 /// A word with its place.
 pub(super) type Quoted = (String, Position);
 
@@ -50,7 +39,6 @@ pub(super) type Quoted = (String, Position);
 pub(super) struct FileText {
     pub(super) items: Vec<Given>,
     pub(super) includes: Vec<Quoted>,
-    pub(super) whens: Vec<When>,
     pub(super) profiles: Vec<Profile>,
     pub(super) default_profile: Option<Quoted>,
     pub(super) locked: Vec<Quoted>,
@@ -138,11 +126,6 @@ impl FileReader<'_> {
                 ("default_profile", _) => file.default_profile = self.profile_word(at, value),
                 ("locked", _) => file.locked = self.locked(at, value),
                 ("profile", DeValue::Table(all)) => file.profiles = self.profiles(at, all),
-                ("when", DeValue::Array(all)) => {
-                    for when in all.iter() {
-                        file.whens.extend(self.when(at, when));
-                    }
-                }
                 ("profile", _) => self.fault(
                     at,
                     "`profile` is no table",
@@ -151,8 +134,9 @@ impl FileReader<'_> {
                 ),
                 ("when", _) => self.fault(
                     at,
-                    "`when` is no list of tables",
-                    "write `[[when]]` with two brackets, and conditions and settings below it",
+                    "no file chooses settings by partition, host or number of nodes",
+                    "write them below `[profile.NAME]` in place of `when`, and let the jobs that \
+                     need them name it: KOLO_PROFILE=NAME, or `srun --kolo=NAME`",
                 ),
                 _ => {
                     let item = self.item(Section::Top, key, at, value);
@@ -299,80 +283,6 @@ impl FileReader<'_> {
             }
         }
         profile
-    }
-
-    fn when<'t>(&mut self, at: Position, value: &'t Spanned<DeValue<'t>>) -> Option<When> {
-        // The table as a whole begins at its header.
-        let at = match value.span() {
-            span if span.is_empty() => at,
-            span => self.at(span.start),
-        };
-        let Some(table) = value.get_ref().as_table() else {
-            let remedy = "write `[[when]]` with two brackets, and conditions and settings below it";
-            self.fault(at, "`when` is no list of tables", remedy);
-            return None;
-        };
-        let mut when = When {
-            selector: Selector::default(),
-            written: String::new(),
-            items: Vec::new(),
-            default_profile: None,
-        };
-        let (conditions, others): (Entries<'t>, Entries<'t>) = self
-            .entries(table)
-            .into_iter()
-            .partition(|(key, ..)| CONDITIONS.contains(key));
-        let mut written = Vec::new();
-        let mut is_whole = true;
-        for (key, at, value) in &conditions {
-            let raw = raw::of_toml(value.get_ref());
-            let shown = raw::show(&raw);
-            let texts = match &raw {
-                Raw::Num(..) if *key == "nodes" => Some(vec![shown.clone()]),
-                raw => raw::texts(raw),
-            };
-            if let Err(wanted) = when.selector.add(key, &texts.unwrap_or_default()) {
-                let place = self.place(Some(*at));
-                self.faults.push(bad_part(&place, key, &shown, wanted));
-                is_whole = false;
-            }
-            written.push(format!("{key} = {shown}"));
-        }
-        if when.selector.is_empty() && is_whole {
-            self.fault(
-                at,
-                "this `[[when]]` says not when",
-                "give it `partition`, `host` or `nodes`, or write its settings at the top",
-            );
-        }
-        when.written = written.join(", ");
-        for (key, at, value) in others {
-            if when.selector.is_by_host() && self.differs_by_host(key, at) {
-                continue;
-            }
-            if key == "default_profile" {
-                when.default_profile = self.profile_word(at, value);
-            } else {
-                let item = self.item(Section::When, key, at, value);
-                when.items.extend(item);
-            }
-        }
-        Some(when)
-    }
-
-    /// Refuses what must be the same on every rank where a host decides, as hosts of a job differ.
-    fn differs_by_host(&mut self, key: &str, at: Position) -> bool {
-        let shapes = OPTIONS
-            .iter()
-            .any(|option| option.key == key && option.shapes);
-        if shapes || key == "default_profile" {
-            let what = format!(
-                "`{key}` stands under a condition on `host`, but must be the same on every rank"
-            );
-            let remedy = "select by `partition` or `nodes`, or set it for all hosts";
-            self.fault(at, &what, remedy);
-        }
-        shapes || key == "default_profile"
     }
 }
 

@@ -15,7 +15,6 @@ use super::options::{self, OPTIONS};
 use super::part::Part;
 use super::profile;
 use super::raw;
-use super::select::JobHere;
 use super::settings::Effective;
 use super::source::{FileSeen, Layer, Origin, Source, Spot};
 use super::sources::{Sources, Stamps, is_reserved};
@@ -59,8 +58,7 @@ pub(super) fn load(sources: &Sources) -> Result<Loaded> {
     if !files.faults.is_empty() {
         return Err(files.faults.swap_remove(0));
     }
-    let here = sources.here();
-    let mut parts = parts_of(&files.read, &here, sources.variable("KOLO_PROFILE"))?;
+    let mut parts = parts_of(&files.read, sources.variable("KOLO_PROFILE"))?;
     read_variables(sources, &mut parts)?;
     for (key, text) in &sources.caller {
         parts.push(Part::one(Layer::Caller, Origin::Caller, key, text));
@@ -94,47 +92,41 @@ pub(super) fn of_text(path: &Path, text: &str) -> Result<Vec<Effective>> {
         path: path.to_owned(),
         text,
     };
-    of_files(&[file], &JobHere::default(), None).map(|(values, _)| values)
+    of_files(&[file], None).map(|(values, _)| values)
 }
 
 /// Merges these files and this profile over the built-in values. Returns the options, and the
 /// settings that locks refuse.
 pub(super) fn of_files(
     files: &[OneFile],
-    here: &JobHere,
     profile: Option<&str>,
 ) -> Result<(Vec<Effective>, Vec<Dropped>)> {
-    let mut parts = parts_of(files, here, profile)?;
+    let mut parts = parts_of(files, profile)?;
     let locks = Locks::of(files);
     let dropped = locks.drop_higher(&mut parts);
     Ok((merged(&parts, &locks)?, dropped))
 }
 
 /// The defaults, and what the files say here, lowest layer first.
-fn parts_of(files: &[OneFile], here: &JobHere, variable: Option<&str>) -> Result<Vec<Part>> {
+fn parts_of(files: &[OneFile], variable: Option<&str>) -> Result<Vec<Part>> {
     let mut parts = vec![defaults()];
     let (site, others): (Vec<_>, Vec<_>) = files.iter().partition(|file| file.layer.is_of_site());
-    site.iter().for_each(|file| add(file, here, &mut parts));
-    if let Some(name) = profile::chosen(files, here, variable)? {
+    parts.extend(site.iter().map(|file| part(file)));
+    if let Some(name) = profile::chosen(files, variable)? {
         parts.extend(profile::parts(&name, &site));
     }
-    others.iter().for_each(|file| add(file, here, &mut parts));
+    parts.extend(others.iter().map(|file| part(file)));
     Ok(parts)
 }
 
-/// A file: its settings, and over them those of each `[[when]]` that holds.
-fn add(file: &OneFile, here: &JobHere, parts: &mut Vec<Part>) {
-    let whens = file.text.whens.iter();
-    let held = whens.filter(|when| when.selector.holds(here));
-    for items in std::iter::once(&file.text.items).chain(held.map(|when| &when.items)) {
-        let source = Source {
+/// The settings of a file, without those of its profiles.
+fn part(file: &OneFile) -> Part {
+    Part {
+        source: Source {
             layer: file.layer,
             origin: Origin::File(file.path.clone()),
-        };
-        parts.push(Part {
-            source,
-            items: items.clone(),
-        });
+        },
+        items: file.text.items.clone(),
     }
 }
 

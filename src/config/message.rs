@@ -18,8 +18,6 @@ pub(super) enum Section {
     Top,
     /// Below `[profile.NAME]`.
     Profile,
-    /// Below `[[when]]`.
-    When,
     /// In the list of locked options.
     Locked,
 }
@@ -28,9 +26,8 @@ impl Section {
     /// Words that may stand there besides options.
     fn words(self) -> &'static [&'static str] {
         match self {
-            Section::Top => &["include", "locked", "default_profile", "profile", "when"],
+            Section::Top => &["include", "locked", "default_profile", "profile"],
             Section::Profile => &["preload"],
-            Section::When => &["partition", "host", "nodes", "default_profile"],
             Section::Locked => &[],
         }
     }

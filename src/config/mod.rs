@@ -18,7 +18,7 @@
 //! 9. what the program gives in its call.
 //!
 //! What a file of the site *locks* keeps the value that it has there. A file may include others,
-//! which stand below it, and hold `[[when]]` tables for some jobs and nodes, which stand above it.
+//! which stand below it.
 //!
 //! Every value remembers its [`Source`]: the layer, and the file or variable in it. What cannot be
 //! used is an error, never ignored: an unknown key, an unknown `KOLO_*` variable, a bad value.
@@ -64,7 +64,6 @@ mod read;
 mod render;
 mod render_file;
 mod render_site;
-mod select;
 mod settings;
 mod shape;
 mod source;

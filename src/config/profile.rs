@@ -4,7 +4,6 @@ use super::file::NO_PROFILE;
 use super::files::OneFile;
 use super::message::{cut, nearest};
 use super::part::Part;
-use super::select::JobHere;
 use super::source::{Layer, Origin, Source, Spot};
 use crate::base::{Error, Result};
 
@@ -12,11 +11,7 @@ use crate::base::{Error, Result};
 ///
 /// # Errors
 /// There is none of that name.
-pub(super) fn chosen(
-    files: &[OneFile],
-    here: &JobHere,
-    variable: Option<&str>,
-) -> Result<Option<String>> {
+pub(super) fn chosen(files: &[OneFile], variable: Option<&str>) -> Result<Option<String>> {
     let by_file = || {
         let place = |file: &OneFile, (name, at): &(String, _)| {
             let source = Source {
@@ -27,10 +22,7 @@ pub(super) fn chosen(
             (name.clone(), Spot { source, at })
         };
         files.iter().rev().find_map(|file| {
-            let whens = file.text.whens.iter().rev();
-            let mut held = whens.filter(|when| when.selector.holds(here));
-            let word = held.find_map(|when| when.default_profile.as_ref());
-            let word = word.or(file.text.default_profile.as_ref());
+            let word = file.text.default_profile.as_ref();
             word.map(|word| place(file, word))
         })
     };
@@ -57,9 +49,7 @@ pub(super) fn chosen(
 pub(super) fn unknown_defaults(files: &[OneFile]) -> Vec<Error> {
     let mut faults = Vec::new();
     for file in files {
-        let whens = file.text.whens.iter();
-        let words = whens.filter_map(|when| when.default_profile.as_ref());
-        for (name, at) in file.text.default_profile.iter().chain(words) {
+        if let Some((name, at)) = &file.text.default_profile {
             let source = Source {
                 layer: file.layer,
                 origin: Origin::File(file.path.clone()),

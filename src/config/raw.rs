@@ -66,15 +66,3 @@ pub(super) fn show(raw: &Raw) -> String {
         }
     }
 }
-
-/// The texts of a value that is a text or a list of texts.
-pub(super) fn texts(raw: &Raw) -> Option<Vec<String>> {
-    match raw {
-        Raw::String(_, text) => Some(vec![text.clone()]),
-        Raw::Array(_, entries) => entries
-            .iter()
-            .map(|entry| entry.as_str().map(str::to_owned))
-            .collect(),
-        _ => None,
-    }
-}

@@ -45,9 +45,7 @@ pub fn render_toml() -> String {
         let others = OPTIONS.iter().filter(|option| !is_first(option));
         text.extend(others.filter(|option| option.tag == tag).map(entry));
     }
-    text.push_str(
-        "\n# ---- Profiles, and settings of some jobs and hosts; below all others ----\n\n",
-    );
+    text.push_str("\n# ---- Profiles, below all others ----\n\n");
     text.push_str(&commented(BELOW));
     text
 }

@@ -19,15 +19,6 @@ timeout = 1800
 [profile.traced]                  # KOLO_PROFILE=traced, srun --kolo=traced
 debug = \"info\"
 preload = [\"/opt/tools/lib/libtrace.so\"]
-
-[[when]]
-partition = \"gpu*\"
-nodes = \">=4\"
-max_nchannels = 4
-
-[[when]]
-host = [\"login*\", \"visual0?\"]
-wait = \"yield\"
 ";
 
 /// The section of the page on what a file may hold besides settings.
@@ -52,14 +43,6 @@ profiles. A name that is not there is an error that tells the nearest one. A nam
 digits, `.`, `_` and `-`; one with a period stands in quotes: `[profile.\"v1.2\"]`. `preload` \
 names libraries that the tasks of a step load first; Slurm's plugin reads it, in its site file \
 and not in included ones, and kolo itself loads nothing for it.
-- **`[[when]]`** has settings for some jobs or hosts. `partition` is compared with \
-`SLURM_JOB_PARTITION`, `host` with the name of the host, whole and up to the first period, and \
-`nodes` with the number of nodes of the Slurm job (`SLURM_JOB_NUM_NODES`): `4`, `>=4`, `<64` or \
-`>=4,<64`. In names `*` stands for any characters, `?` for one, and `[0-9]` for one of those; a \
-list means any of its names. All conditions must hold, and what is not known, as outside of \
-Slurm, does not hold. These settings count more than those of the same file above them, and of two \
-`[[when]]` the later counts more. A condition on `host` may not set what must be the same on \
-every rank, nor `default_profile`: that is an error with file, line and key.
 - **`locked`** lists options of which nothing above the file changes the value: no other file, no \
 profile, no variable and no program. The value is that of the file and those below it, or the \
 built-in one. Whoever gives another value gets one warning, which names the file that locks it. \

@@ -2,7 +2,6 @@
 
 use super::option::{RESERVED, RESERVED_PREFIXES};
 use super::options::OPTIONS;
-use super::select::JobHere;
 use super::source::Layer;
 use crate::base::{Error, Result, privilege};
 use std::collections::BTreeMap;
@@ -12,15 +11,12 @@ use std::path::{Path, PathBuf};
 /// Everything that settings are read from; tests give their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sources {
-    /// The environment: `KOLO_*`, the aliases, `HOME`, `XDG_CONFIG_HOME`, and Slurm's words on the
-    /// job are looked at.
+    /// The environment: `KOLO_*`, the aliases, `HOME` and `XDG_CONFIG_HOME` are looked at.
     pub environment: BTreeMap<String, String>,
     /// The file of the machine; `None` reads none.
     pub system_file: Option<PathBuf>,
     /// Where kolo is installed; its `etc/kolo.toml` is read.
     pub prefix: Option<PathBuf>,
-    /// The name of the host.
-    pub host: String,
     /// Settings that the program gives: option key and value.
     pub caller: Vec<(String, String)>,
 }
@@ -53,12 +49,6 @@ pub(super) fn stamp(path: &Path) -> Option<Stamp> {
     })
 }
 
-/// The name of this host, as far as the system tells it.
-fn host() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    name.trim().to_owned()
-}
-
 impl Sources {
     /// The sources of this process. One with more rights than its user has neither the environment
     /// nor, as that says where they are, the user's files.
@@ -85,7 +75,6 @@ impl Sources {
             environment,
             system_file: Some(PathBuf::from("/etc/kolo/kolo.toml")),
             prefix: super::install::install_prefix(),
-            host: host(),
             caller: caller.to_vec(),
         })
     }
@@ -117,18 +106,6 @@ impl Sources {
         .collect()
     }
 
-    /// Where this process runs, for what a file says of some jobs and nodes only.
-    pub(super) fn here(&self) -> JobHere {
-        let variable = |names: &[&str]| names.iter().find_map(|name| self.variable(name));
-        JobHere {
-            partition: variable(&["SLURM_JOB_PARTITION"]).map(str::to_owned),
-            host: self.host.clone(),
-            // Those of the job, not of the step: an agent of mpirun is a step of its own.
-            nodes: variable(&["SLURM_JOB_NUM_NODES", "SLURM_NNODES"])
-                .and_then(|count| count.parse().ok()),
-        }
-    }
-
     /// `kolo/kolo.toml` under `XDG_CONFIG_HOME`, or under `~/.config`. The base-directory
     /// specification says that a relative `XDG_CONFIG_HOME` is to be ignored.
     fn user_file(&self) -> Option<PathBuf> {
@@ -143,15 +120,7 @@ impl Sources {
 }
 
 /// Variables that are no options, and decide which files and which parts of them count.
-const LOOKED_AT: [&str; 7] = [
-    "KOLO_CONFIG",
-    "KOLO_PROFILE",
-    "HOME",
-    "XDG_CONFIG_HOME",
-    "SLURM_JOB_PARTITION",
-    "SLURM_JOB_NUM_NODES",
-    "SLURM_NNODES",
-];
+const LOOKED_AT: [&str; 4] = ["KOLO_CONFIG", "KOLO_PROFILE", "HOME", "XDG_CONFIG_HOME"];
 
 fn concerns_kolo(name: &str) -> bool {
     let mut aliases = OPTIONS.iter().flat_map(|option| option.aliases);
@@ -233,7 +202,6 @@ mod tests {
             "KOLO_NONSENSE",
             "KOLO_CONFIG",
             "KOLO_PROFILE",
-            "SLURM_JOB_PARTITION",
             "NCCL_ALGO",
             "HOME",
         ] {

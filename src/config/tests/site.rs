@@ -1,4 +1,4 @@
-//! Files of a site: profiles, included files, conditions and locks.
+//! Files of a site: profiles, included files and locks.
 
 use super::super::*;
 use super::Sandbox;
@@ -173,81 +173,6 @@ fn what_an_included_file_says_is_read_again_when_it_changes() {
     assert!(files.stamps.iter().all(|(_, stamp)| stamp.is_some()));
 }
 
-const WHENS: &str = "\
-buffsize = \"2M\"
-[[when]]
-partition = \"gpu*\"
-buffsize = \"3M\"
-[[when]]
-nodes = \">=4\"
-buffsize = \"4M\"
-[[when]]
-host = [\"login*\", \"visual?\"]
-wait = \"sleep\"
-[[when]]
-partition = [\"debug\", \"test\"]
-nodes = 2
-buffsize = \"5M\"
-default_profile = \"p\"
-[profile.p]
-timeout = 7
-";
-
-#[test]
-fn conditions_choose_by_partition_host_and_number_of_nodes() {
-    for (partition, nodes, shown) in [
-        ("", "", (2, 1)),
-        ("cpu", "1", (2, 1)),
-        ("gpu-a", "1", (3, 4)),
-        ("cpu", "4", (4, 7)),
-        // Both hold, and the later counts more.
-        ("gpu-a", "9", (4, 7)),
-        ("debug", "1", (2, 1)),
-        ("test", "2", (5, 14)),
-        ("", "many", (2, 1)),
-    ] {
-        let mut sandbox = site(WHENS);
-        sandbox.set("SLURM_JOB_PARTITION", partition);
-        sandbox.set("SLURM_JOB_NUM_NODES", nodes);
-        assert_eq!(buffsize(&sandbox), shown, "{partition} {nodes}");
-        let chosen = sandbox.load().unwrap().timeout().is_some();
-        assert_eq!(chosen, partition == "test", "the default profile");
-    }
-    for (host, wait) in [
-        ("login3", Wait::Sleep),
-        ("visual1.site.org", Wait::Sleep),
-        ("node1", Wait::Auto),
-        ("", Wait::Auto),
-    ] {
-        let mut sandbox = site(WHENS);
-        sandbox.sources.host = host.into();
-        assert_eq!(sandbox.load().unwrap().wait(), wait, "{host}");
-    }
-}
-
-/// A condition counts more than what its file says above all tables, less than what an including
-/// file says, and less than a profile.
-#[test]
-fn conditions_stand_between_their_file_and_the_next_one() {
-    let mut sandbox = site("include = \"part.toml\"\n[profile.p]\nbuffsize = \"9M\"\n");
-    let part = "buffsize = \"2M\"\n[[when]]\nnodes = 1\nbuffsize = \"3M\"\n";
-    sandbox.write("etc/kolo/part.toml", part);
-    sandbox.set("SLURM_NNODES", "1");
-    assert_eq!(buffsize(&sandbox).0, 3);
-    sandbox.write(SITE, "include = \"part.toml\"\nbuffsize = \"4M\"\n");
-    assert_eq!(buffsize(&sandbox).0, 4);
-    sandbox.write("home/.config/kolo/kolo.toml", part);
-    assert_eq!(buffsize(&sandbox).0, 3, "that of the user's file");
-    sandbox.write(
-        SITE,
-        "[[when]]\nnodes = 1\nbuffsize = \"6M\"\n[profile.p]\nbuffsize = \"9M\"\n",
-    );
-    std::fs::remove_file(sandbox.path("home/.config/kolo/kolo.toml")).unwrap();
-    assert_eq!(buffsize(&sandbox).0, 6);
-    sandbox.set("KOLO_PROFILE", "p");
-    assert_eq!(buffsize(&sandbox).0, 9);
-}
-
 /// Each way to give an option above the file that locks it.
 #[test]
 fn nothing_above_the_file_changes_a_locked_option() {
@@ -383,16 +308,9 @@ fn the_examples_mean_what_they_say() {
     let mut sandbox = site(&format!("{ABOVE}\n{BELOW}"));
     sandbox.write("etc/kolo/network.toml", "net = \"socket\"\n");
     sandbox.set("KOLO_NET", "mpi");
-    sandbox.set("SLURM_JOB_PARTITION", "gpu-long");
-    sandbox.set("SLURM_JOB_NUM_NODES", "8");
-    sandbox.sources.host = "login1".into();
     let settings = sandbox.load().unwrap();
     assert_eq!(settings.net(), Net::Socket, "locked");
     assert_eq!(settings.timeout().unwrap().as_secs(), 1800);
-    assert_eq!(
-        (settings.max_nchannels(), settings.wait()),
-        (4, Wait::Yield)
-    );
     sandbox.set("KOLO_PROFILE", "traced");
     assert_eq!(sandbox.load().unwrap().debug(), DebugLevel::Info);
     for text in [render_toml(), render_markdown().replace('\n', "\n# ")] {

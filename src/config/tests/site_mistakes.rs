@@ -40,8 +40,6 @@ fn mistakes_have_line_and_column() {
         1,
         &["key is `preload`"],
     );
-    refused("[[when]]\nnodes = 2\nbufsize = 1\n", 3, 1, &[nearest]);
-    refused("[[when]]\npartitions = \"a\"\n", 1, 1, &["says not when"]);
     refused("[profil.p]\nwait = \"spin\"\n", 1, 2, &["`profile`"]);
     refused(
         "includes = \"x\"\n",
@@ -57,12 +55,6 @@ fn mistakes_have_line_and_column() {
         2,
         1,
         &["`locked`", top],
-    );
-    refused(
-        "[[when]]\nnodes = 1\ninclude = \"x\"\n",
-        3,
-        1,
-        &["`include`", top],
     );
 }
 
@@ -84,8 +76,10 @@ fn what_is_of_another_form_is_refused_with_the_right_one() {
         11,
         &["absolute paths"],
     );
-    refused("[when]\nnodes = 1\n", 1, 2, &["[[when]]"]);
-    refused("when = [1]\n", 1, 9, &["[[when]]"]);
+    // Earlier files had conditions.
+    let by_profile = ["partition, host", "[profile.NAME]", "KOLO_PROFILE=NAME"];
+    refused("[[when]]\nnodes = 1\n", 1, 3, &by_profile);
+    refused("wait = \"spin\"\nwhen = [1]\n", 2, 1, &by_profile);
     refused(
         "include = 3\n",
         1,
@@ -99,39 +93,6 @@ fn what_is_of_another_form_is_refused_with_the_right_one() {
         1,
         &["several names"],
     );
-    refused("[[when]]\nnodes = \"4-8\"\n", 2, 1, &["`>=4,<64`"]);
-    refused(
-        "[[when]]\nhost = \"n[01-16]\"\n",
-        2,
-        1,
-        &["as several names"],
-    );
-    refused("[[when]]\npartition = 3\n", 2, 1, &["a list of names"]);
-}
-
-/// Hosts of one job differ, and then ranks would wait for messages that nobody sends.
-#[test]
-fn a_condition_on_host_may_not_set_what_all_ranks_share() {
-    for option in OPTIONS {
-        let text = format!(
-            "[[when]]\nhost = \"a*\"\nnodes = 2\n{} = {}\n",
-            option.key,
-            option.kind.parse(option.default).unwrap().toml()
-        );
-        let sandbox = Sandbox::new();
-        sandbox.write("etc/kolo/kolo.toml", &text);
-        assert_eq!(sandbox.load().is_err(), option.shapes, "{}", option.key);
-        if option.shapes {
-            let says = ["condition on `host`", "same on every rank"];
-            refused(&text, 4, 1, &[says[0], says[1], option.key]);
-        }
-    }
-    let text = "[[when]]\nhost = \"a*\"\ndefault_profile = \"p\"\n[profile.p]\n";
-    refused(text, 3, 1, &["`default_profile`"]);
-    let sandbox = Sandbox::new();
-    let text = "[[when]]\npartition = \"a*\"\nalgo = \"ring\"\n";
-    sandbox.write("etc/kolo/kolo.toml", text);
-    assert!(sandbox.load().is_ok());
 }
 
 #[test]
@@ -268,7 +229,7 @@ fn a_check_tries_every_profile() {
         "{warning}"
     );
     assert_eq!((checked.faults.len(), checked.warnings.len()), (1, 1));
-    let text = "[[when]]\nnodes = 2\ndefault_profile = \"c\"\n[profile.a]\n";
+    let text = "default_profile = \"c\"\n[profile.a]\n";
     let path = sandbox.write("site.toml", text);
     let checked = check_file(&path, &sandbox.sources);
     assert!(checked.faults[0].to_string().contains("the profile `c`"));
@@ -306,7 +267,7 @@ fn the_contents_of_a_file_are_all_that_it_says() {
     let path = sandbox.write(
         "site.toml",
         "locked = \"wait\"\ntimeout = 3\ninclude = \"more.toml\"\n[profile.p]\nalgo = \"ring\"\n\
-         preload = \"/a.so\"\n[[when]]\nnodes = 4\nbuffsize = \"2M\"\n",
+         preload = \"/a.so\"\n",
     );
     sandbox.write("more.toml", "timeout = 4\nwait = \"spin\"\n");
     let said = contents(Some(&path), &sandbox.sources).unwrap();
@@ -319,7 +280,6 @@ fn the_contents_of_a_file_are_all_that_it_says() {
         "wait: spin",
         "profile.p.algo: ring",
         "profile.p.preload: /a.so",
-        "when (nodes = 4).buffsize: 2M",
         "locked: wait",
     ];
     expected[..2].sort_by_key(|line| built_in.iter().position(|(k, _)| line.starts_with(k)));
