@@ -8,7 +8,7 @@
 //!
 //! - What is said: [`error`], [`shortage`], [`mod@caught`] (a panic as an error).
 //! - Names and numbers: [`mod@collective`], [`exchange`] (which messages a
-//!   collective is), [`ids`], [`checked`] arithmetic, [`mod@hash`].
+//!   collective is), [`ids`], [`checked`] arithmetic, [`mod@hash`], [`random()`].
 //! - Time and memory order: [`clock`], [`turns`] (rests beside MPI), [`sync`] (atomics of the
 //!   standard library, or loom's).
 //! - Files and interfaces that a user names: [`input_file`], [`interfaces`]; devices: [`pci_bus`].
@@ -58,6 +58,7 @@ pub mod printed;
 pub mod privilege;
 pub mod proof;
 pub mod quiet;
+mod random;
 pub mod record;
 pub mod shortage;
 pub mod signal_bell;
@@ -73,3 +74,4 @@ pub use caught::caught;
 pub use collective::{Collective, InPlace, Share};
 pub use error::{Code, Error, ErrorParts, Result};
 pub use ids::{ChannelId, Rank};
+pub use random::random;

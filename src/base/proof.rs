@@ -26,7 +26,7 @@
 //! that is used), 12..16 zero, 16..32 nonce, 32..64 tag. Confirm: 32 bytes of tag. The first ten
 //! bytes keep their place in every version, so that versions can tell each other apart.
 
-use super::error::{Error, Result};
+pub use super::random;
 use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 
@@ -46,22 +46,6 @@ pub const MAX_BODY: usize = 4096;
 const MAGIC_BYTES: usize = 8;
 /// Magic and version, which have this place in every version.
 const FIRST_BYTES: usize = 10;
-
-/// `N` bytes that nobody can foretell.
-///
-/// # Errors
-/// The system gives none.
-pub fn random<const N: usize>() -> Result<[u8; N]> {
-    let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(|error| {
-        Error::system(
-            "the system gives no random bytes",
-            &std::io::Error::other(error.to_string()),
-            "check that /dev/urandom is readable",
-        )
-    })?;
-    Ok(bytes)
-}
 
 /// SHA-256 of parts, each with its length, so that no two lists of parts are alike.
 pub fn digest(parts: &[&[u8]]) -> [u8; KEY_BYTES] {

@@ -9,7 +9,7 @@
 
 use super::MAX_FRAME;
 use super::report::Reported;
-use super::unique_id::Secret;
+use super::secret::Secret;
 use crate::base::proof::{self, ID_BYTES, KEY_BYTES, Preamble};
 use crate::base::record::{self, Record};
 use crate::base::{Error, Result};

@@ -129,7 +129,7 @@ impl RankLink {
     /// Queues an encoded frame; [`RankLink::flush`] sends it.
     pub fn push(&mut self, frame: Vec<u8>) {
         let frame = match &mut self.seals {
-            Some((out, _)) => out.close(frame),
+            Some((out, _)) => out.close(frame, HEADER_BYTES),
             None => frame,
         };
         self.outbox.push_back(frame);

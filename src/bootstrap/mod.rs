@@ -40,6 +40,7 @@ mod rendezvous;
 mod ring_words;
 mod roll;
 mod seal;
+mod secret;
 mod secrets;
 mod stream;
 

@@ -425,7 +425,7 @@ mod tests {
             munge_socket: Some(daemon.socket()),
             ..NetSettings::default()
         };
-        let secrets = Arc::new(Secrets::found(&settings).unwrap());
+        let secrets = Arc::new(settings.secrets().unwrap());
         let hello = |rank: u32| {
             let said = Hello {
                 rank,

@@ -1,11 +1,12 @@
 //! Making a unique id, and starting the root behind it: here where the id is made, or in rank 0
 //! where the id names an address.
 
+use super::secret::Secret;
 use super::secrets::Secrets;
 use super::settings::NetSettings;
 use super::stream::Listener;
 use super::tcp_root::Root;
-use super::unique_id::{PUBLIC, Secret, UniqueId};
+use super::unique_id::{PUBLIC, UniqueId};
 use super::{net, office};
 use crate::base::clock::now;
 use crate::base::{Error, Result};
@@ -55,6 +56,17 @@ impl UniqueId {
         let place = (text.trim(), address);
         Ok(UniqueId::named(&Secret::random()?, place, by_name, 0))
     }
+
+    /// The secrets of the ranks of this id: its own, or those that the machine has.
+    ///
+    /// # Errors
+    /// `KOLO_SECRET_FILE` names a file that cannot be used.
+    pub(super) fn secrets(&self, settings: &NetSettings) -> Result<Secrets> {
+        if self.is_public() {
+            return Ok(settings.secrets()?.or_text(self.secret()));
+        }
+        Ok(Secrets::given(&self.secret()))
+    }
 }
 
 /// Starts the root of an id that is being made, at the first usable interface; returns where.
@@ -77,8 +89,8 @@ fn start_any(secret: &Secret, settings: &NetSettings) -> Result<SocketAddr> {
 /// Starts the root of an id that names where it must be.
 pub(crate) fn start_named(id: &UniqueId, settings: &NetSettings) -> Result<()> {
     net::raise_file_limit();
-    let secrets = Secrets::of(id, settings)?;
-    secrets.warn(settings);
+    let secrets = id.secrets(settings)?;
+    secrets.warn(&*settings.warn);
     let root = Root::new(settings)?;
     let opened = || open_named(id, settings);
     let place = office::Place::Own;
@@ -214,5 +226,11 @@ mod tests {
         assert!(shared.is_named() && !shared.is_public() && shared.secret() != a.secret());
         assert_eq!(a.address(), "127.0.0.1:4711".parse().unwrap());
         assert!(a.secret() != Secret::from_text("127.0.0.1:4712"));
+        let alone = NetSettings {
+            munge_socket: Some("/nonexistent/munge".into()),
+            ..settings
+        };
+        assert!(a.secrets(&alone).unwrap().is_weak(), "a text is none");
+        assert!(!shared.secrets(&alone).unwrap().is_weak());
     }
 }

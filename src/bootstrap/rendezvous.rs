@@ -8,11 +8,12 @@ use super::frame::{self, Frame, FrameKind, Go, Hello, PROTOCOL, Purpose};
 use super::link::{RankLink, Seen, Side};
 use super::net::{self, Dial};
 use super::report::printable;
+use super::secret::Secret;
 use super::secrets::{GIVEN, Secrets};
 use super::settings::{NetSettings, Warn};
 use super::stream::{Listener, Stream};
 use super::tcp_root::refuse;
-use super::unique_id::{Secret, UniqueId};
+use super::unique_id::UniqueId;
 use super::{office, opening};
 use crate::base::clock::{Moment, now};
 use crate::base::door::{Door, Entry, Keeper, Verdict};
@@ -126,7 +127,7 @@ impl<'a> Rendezvous<'a> {
     ) -> Result<Rendezvous<'a>> {
         Ok(Rendezvous {
             id,
-            secrets: Secrets::of(id, settings)?,
+            secrets: id.secrets(settings)?,
             rank,
             nranks,
             settings,

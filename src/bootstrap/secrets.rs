@@ -16,8 +16,7 @@
 //! the proof under that key the caller knows who answers.
 
 use super::munge::Munge;
-use super::settings::NetSettings;
-use super::unique_id::{Secret, UniqueId};
+use super::secret::Secret;
 use crate::base::descriptors::lifted;
 use crate::base::proof::{self, ID_BYTES, KEY_BYTES, Key};
 use crate::base::{Error, Result};
@@ -70,28 +69,14 @@ impl Secrets {
         }
     }
 
-    /// Those of a communicator's ranks.
+    /// Finds the secrets of this machine: that of the file, and munge, at this socket or the
+    /// system's.
     ///
     /// # Errors
     /// `KOLO_SECRET_FILE` names a file that cannot be used.
-    pub fn of(id: &UniqueId, settings: &NetSettings) -> Result<Secrets> {
-        if !id.is_public() {
-            return Ok(Secrets::given(&id.secret()));
-        }
-        let mut secrets = Secrets::found(settings)?;
-        if secrets.offers() == 0 {
-            secrets.text = Some(id.secret());
-        }
-        Ok(secrets)
-    }
-
-    /// Finds the secrets of this machine.
-    ///
-    /// # Errors
-    /// As [`Secrets::of`].
-    pub fn found(settings: &NetSettings) -> Result<Secrets> {
-        let file = settings.secret_file.as_deref().map(read).transpose()?;
-        let munge = Munge::open(settings.munge_socket.as_deref());
+    pub fn found(file: Option<&Path>, munge_socket: Option<&Path>) -> Result<Secrets> {
+        let file = file.map(read).transpose()?;
+        let munge = Munge::open(munge_socket);
         let munge = munge.inspect_err(say_once).ok();
         Ok(Secrets {
             given: None,
@@ -101,15 +86,23 @@ impl Secrets {
         })
     }
 
+    /// Takes the text, which is no secret, where nothing was found.
+    pub fn or_text(mut self, text: Secret) -> Secrets {
+        if self.offers() == 0 {
+            self.text = Some(text);
+        }
+        self
+    }
+
     /// Whether nothing was found that others do not know.
     pub fn is_weak(&self) -> bool {
         self.offers() & !TEXT == 0
     }
 
     /// Says once in a process that whoever wants to may join.
-    pub fn warn(&self, settings: &NetSettings) {
+    pub fn warn(&self, say: &dyn Fn(&str)) {
         if self.is_weak() && !WARNED.swap(true, Ordering::Relaxed) {
-            (settings.warn)(
+            say(
                 "kolo: the ranks of this job share no secret, so every user who can reach this \
                  node could join it, pretend to be rank 0, and read and change data between \
                  nodes; only memory of a node is kept from others; start it under PMIx \

@@ -31,17 +31,14 @@ impl Drop for Place {
     }
 }
 
-fn settings(file: Option<PathBuf>, socket: Option<PathBuf>) -> NetSettings {
-    NetSettings {
-        comm_id: Some("127.0.0.1:4711".into()),
-        secret_file: file,
-        munge_socket: socket.or_else(|| Some("/nonexistent/munge".into())),
-        ..NetSettings::default()
-    }
+fn found(file: Option<PathBuf>, socket: Option<PathBuf>) -> Result<Secrets> {
+    let socket = socket.unwrap_or_else(|| "/nonexistent/munge".into());
+    Secrets::found(file.as_deref(), Some(&socket))
 }
 
-fn of(settings: &NetSettings) -> Secrets {
-    Secrets::of(&UniqueId::create(settings).unwrap(), settings).unwrap()
+fn of(file: Option<PathBuf>, socket: Option<PathBuf>) -> Secrets {
+    let text = Secret::from_text("127.0.0.1:4711");
+    found(file, socket).unwrap().or_text(text)
 }
 
 fn hello(offers: u8) -> proof::Hello {
@@ -109,9 +106,8 @@ fn a_file_must_be_this_users_alone() {
 }
 
 #[test]
-fn an_id_that_was_handed_over_needs_nothing_else() {
-    let shared = UniqueId::create_to_share(&settings(None, None)).unwrap();
-    let secrets = Secrets::of(&shared, &settings(None, None)).unwrap();
+fn a_secret_that_was_handed_over_needs_nothing_else() {
+    let secrets = Secrets::given(&Secret::random().unwrap());
     assert!(secrets.offers() == GIVEN && !secrets.is_weak());
     assert_eq!(agree(&secrets, &secrets).unwrap(), (GIVEN, true));
 }
@@ -119,36 +115,30 @@ fn an_id_that_was_handed_over_needs_nothing_else() {
 #[test]
 fn ranks_with_one_file_agree_and_others_do_not() {
     let place = Place::new("files");
-    let with = |name: &str, byte| of(&settings(Some(place.file(name, 0o600, &[byte; 32])), None));
+    let with = |name: &str, byte| of(Some(place.file(name, 0o600, &[byte; 32])), None);
     let (a, b, other) = (with("a", 1), with("b", 1), with("c", 2));
     assert!(!a.is_weak());
     assert_eq!(agree(&a, &b).unwrap(), (FILE, true));
     assert_eq!(agree(&a, &other).unwrap(), (FILE, false));
     // Who has nothing is not let in by who has something, nor the other way round.
-    let none = of(&settings(None, None));
+    let none = of(None, None);
     for (caller, host) in [(&none, &a), (&a, &none)] {
         let error = agree(caller, host).unwrap_err();
         assert!(error.what.contains("KOLO_SECRET_FILE"), "{error}");
         assert!(error.what.contains("no secret at all"), "{error}");
     }
-    let missing = settings(Some(place.0.join("nothing")), None);
-    assert!(Secrets::found(&missing).is_err());
+    assert!(found(Some(place.0.join("nothing")), None).is_err());
 }
 
 #[test]
 fn without_anything_the_text_is_taken_and_one_warning_given() {
-    let said = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-    let sink = said.clone();
-    let settings = NetSettings {
-        warn: std::sync::Arc::new(move |text| sink.lock().unwrap().push(text.to_string())),
-        ..settings(None, None)
-    };
-    let none = of(&settings);
+    let said = std::cell::RefCell::new(Vec::new());
+    let none = of(None, None);
     assert!(none.is_weak());
-    assert_eq!(agree(&none, &of(&settings)).unwrap(), (TEXT, true));
+    assert_eq!(agree(&none, &of(None, None)).unwrap(), (TEXT, true));
     WARNED.store(false, Ordering::Relaxed);
-    (0..3).for_each(|_| none.warn(&settings));
-    let said = said.lock().unwrap();
+    (0..3).for_each(|_| none.warn(&|text| said.borrow_mut().push(text.to_string())));
+    let said = said.into_inner();
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(said[0].contains("KOLO_SECRET_FILE") && said[0].contains("munge"));
 }
@@ -159,18 +149,15 @@ fn munge_comes_first_where_it_runs() {
     let file = Some(place.file("file", 0o600, &[1; 32]));
     let Some(daemon) = Daemon::start("secrets") else {
         // Not installed: the file is taken, as nothing better is there.
-        assert_eq!(of(&settings(file, None)).offers(), FILE);
+        assert_eq!(of(file, None).offers(), FILE);
         return;
     };
     let socket = Some(daemon.socket());
-    let (one, both) = (
-        of(&settings(None, socket.clone())),
-        of(&settings(file.clone(), socket)),
-    );
+    let (one, both) = (of(None, socket.clone()), of(file.clone(), socket));
     assert_eq!((one.offers(), both.offers()), (MUNGE, MUNGE | FILE));
     assert_eq!(agree(&one, &both).unwrap(), (MUNGE, true));
     assert_eq!(agree(&both, &both).unwrap(), (MUNGE, true));
-    let file = of(&settings(file, None));
+    let file = of(file, None);
     assert_eq!(agree(&both, &file).unwrap(), (FILE, true));
     assert!(agree(&one, &file).unwrap_err().what.contains("by munge"));
     // A credential serves for its own rank, number and communicator.

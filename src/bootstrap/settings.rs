@@ -1,6 +1,7 @@
 //! Settings of the bootstrap, as plain values.
 
 use super::net;
+use super::secrets::Secrets;
 use crate::base::birth::Birth;
 pub use crate::base::interfaces::Family;
 use crate::base::interfaces::{self, Interface};
@@ -83,6 +84,14 @@ impl From<&Settings> for NetSettings {
 }
 
 impl NetSettings {
+    /// Finds the secrets of this machine.
+    ///
+    /// # Errors
+    /// `KOLO_SECRET_FILE` names a file that cannot be used.
+    pub(super) fn secrets(&self) -> Result<Secrets> {
+        Secrets::found(self.secret_file.as_deref(), self.munge_socket.as_deref())
+    }
+
     /// Whether the start goes on.
     ///
     /// # Errors

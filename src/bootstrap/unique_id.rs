@@ -6,14 +6,13 @@
 //! checksum finds an id that was never filled in or was cut short on its way; it is no protection,
 //! the secret is.
 
+use super::secret::{SECRET_BYTES, Secret};
 use crate::base::{Error, Result, hash, proof};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 /// Length of an id in bytes.
 pub const ID_BYTES: usize = 128;
-/// Length of the secret in bytes.
-pub const SECRET_BYTES: usize = 32;
 
 const MAGIC: [u8; 8] = *b"KOLOID\0\x01";
 /// The address was known beforehand, so rank 0 starts the root.
@@ -30,44 +29,6 @@ const NAME: std::ops::Range<usize> = 70..120;
 const CHECKED: usize = 120;
 /// The most ports at which one root may be looked for.
 pub const MOST_PORTS: usize = 4;
-
-/// Secret that both ends of a connection must know. Never printed, and never sent.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Secret([u8; SECRET_BYTES]);
-
-impl Secret {
-    pub(crate) fn random() -> Result<Secret> {
-        let mut bytes = proof::random()?;
-        // All zero is what an uninitialised id holds, so it must never be a secret.
-        if bytes == [0; SECRET_BYTES] {
-            bytes[0] = 1;
-        }
-        Ok(Secret(bytes))
-    }
-
-    /// No secret for whoever knows or guesses the text.
-    pub(super) fn from_text(text: &str) -> Secret {
-        Secret(proof::digest(&[b"kolo comm id", text.trim().as_bytes()]))
-    }
-
-    /// Takes over what another secret opened.
-    pub(crate) fn from_bytes(bytes: [u8; SECRET_BYTES]) -> Secret {
-        Secret(bytes)
-    }
-
-    /// A name that follows from the secret, and from which the secret does not follow.
-    pub fn public(&self) -> [u8; proof::ID_BYTES] {
-        let digest = proof::digest(&[b"kolo public id", &self.0]);
-        let mut id = [0; proof::ID_BYTES];
-        id.copy_from_slice(&digest[..proof::ID_BYTES]);
-        id
-    }
-
-    /// The bytes, to derive keys from.
-    pub fn bytes(&self) -> &[u8; SECRET_BYTES] {
-        &self.0
-    }
-}
 
 /// Where the ranks of one communicator meet. Copy the 128 bytes to every rank, unchanged.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -233,7 +194,7 @@ impl UniqueId {
     pub(crate) fn secret(&self) -> Secret {
         let mut bytes = [0; SECRET_BYTES];
         bytes.copy_from_slice(&self.0[32..64]);
-        Secret(bytes)
+        Secret::from_bytes(bytes)
     }
 
     pub(super) fn build(secret: &Secret, address: SocketAddr, flags: u8) -> UniqueId {

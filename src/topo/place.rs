@@ -7,7 +7,7 @@ use super::CpuSet;
 use super::allowed::{Usable, core_count};
 use super::cgroup::Quota;
 use super::hardware::Machine;
-use crate::base::{Error, Rank, Result, hash, proof};
+use crate::base::{self, Error, Rank, Result, hash};
 use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
 
@@ -145,7 +145,7 @@ pub fn host_name() -> String {
 /// number. Where the system gives no random bytes, process numbers alone tell processes apart.
 fn drawn() -> u64 {
     static DRAWN: OnceLock<u64> = OnceLock::new();
-    *DRAWN.get_or_init(|| proof::random().map_or(0, u64::from_ne_bytes))
+    *DRAWN.get_or_init(|| base::random().map_or(0, u64::from_ne_bytes))
 }
 
 /// The kernel's id of this boot, or nothing.

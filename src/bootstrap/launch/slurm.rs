@@ -12,7 +12,6 @@
 use super::process::{Launch, Launcher};
 use super::variables::{Get, number};
 use crate::base::{Error, Rank, Result};
-use crate::bootstrap::secrets::Secrets;
 use crate::bootstrap::settings::{Family, NetSettings};
 use crate::bootstrap::unique_id::MOST_PORTS;
 use crate::bootstrap::{UniqueId, net};
@@ -124,7 +123,7 @@ impl Step {
 
     fn id(&self, round: u32, settings: &NetSettings) -> Result<UniqueId> {
         let ports = ports(self.job, self.step, round, settings.slurm_ports)?;
-        let is_weak = self.nodes > 1 && Secrets::found(settings)?.is_weak();
+        let is_weak = self.nodes > 1 && settings.secrets()?.is_weak();
         let host = match self.node {
             0 if is_weak => self.one_interface(settings)?,
             0 if settings.socket_family == Family::V6 => Ipv6Addr::LOCALHOST.into(),
