@@ -41,7 +41,7 @@
 //! order:
 //!
 //! 1. `base`: errors, identifiers, the table of collectives, checked arithmetic, atomics, the
-//!    clock, proofs of identity.
+//!    clock.
 //! 2. `plan`: steps, operand lists, lanes, plans, windows; the checker that proves a plan.
 //! 3. `algo`: the algorithms, from one-shot and ring to trees, halving and doubling, PAT, scans and
 //!    hierarchies over nodes: pure functions from a shape to steps (`docs/algorithms.md`).
@@ -52,15 +52,16 @@
 //!    and the simulator.
 //! 8. `config`: one table of options; every value knows the layer it came from.
 //! 9. `topo`: the machine as hwloc sees it, and rings and trees in it; pinning, the waiting policy.
-//! 10. `bootstrap`: how ranks first meet: unique id and TCP ring, tables of functions (MPI),
+//! 10. `trust`: secrets of a job, the proof that both ends of a connection know one, seals.
+//! 11. `bootstrap`: how ranks first meet: unique id and TCP ring, tables of functions (MPI),
 //!     launchers (PMIx, PMI, Slurm), threads of one process.
-//! 11. `transport`: constructs connections: the shared memory of a node, and networks between nodes
+//! 12. `transport`: constructs connections: the shared memory of a node, and networks between nodes
 //!     (TCP sockets, plugins such as RDMA's, the program's MPI).
-//! 12. `proxy`: the service thread (hand-over of memory, death of peers), the progress thread, the
+//! 13. `proxy`: the service thread (hand-over of memory, death of peers), the progress thread, the
 //!     engine that moves tokens between nodes, and lookouts, which carry news between nodes.
-//! 13. `tune`: which algorithm, protocol and channels for which size.
-//! 14. `cuda`: the driver of GPUs, typed: contexts, memory, streams, events, kernels.
-//! 15. `comm`: communicators, groups, streams: what the bindings call.
+//! 14. `tune`: which algorithm, protocol and channels for which size.
+//! 15. `cuda`: the driver of GPUs, typed: contexts, memory, streams, events, kernels.
+//! 16. `comm`: communicators, groups, streams: what the bindings call.
 
 // First, for its table of algorithms is text that rooms below it read names from.
 #[macro_use]
@@ -88,6 +89,8 @@ pub mod proxy;
 pub mod topo;
 #[doc(hidden)]
 pub mod transport;
+#[doc(hidden)]
+pub mod trust;
 #[doc(hidden)]
 pub mod tune;
 #[doc(hidden)]

@@ -1,7 +1,7 @@
 //! The ground that every other room stands on.
 //!
 //! **Problem.** Some things must be the same everywhere: how an error reads, what a rank number is,
-//! where the clock is read, what a fork must not copy, who may connect to a port. A second way to
+//! where the clock is read, what a fork must not copy. A second way to
 //! do one of them is a fault that shows late.
 //!
 //! **Idea.** They stand here once, and `tests/tidy` refuses a second way.
@@ -15,15 +15,13 @@
 //! - Folders where others may plant something: [`folder`].
 //! - What ranks tell each other at first: [`record`].
 //! - Sockets: [`tcp`].
-//! - Who may enter: [`door`], [`knock`], [`proof`].
 //! - A start under way: [`birth`], its phases and its end before the time.
 //! - Manners inside the program of others: [`descriptors`], [`float_env`], [`fork`],
 //!   [`own_thread`], [`privilege`], [`quiet`], [`starts`], [`signal_bell`], [`last_words`],
 //!   [`lasting`] (behind the end of a thread), [`printed`] (before the end of a job).
 //!   `docs/process.md` tells them in one place.
 //!
-//! **Terms.** *Remedy*: the part of an error that says what to do. *Door*, *guest*: a listener, and
-//! one who has connected and has not yet proven that he may enter.
+//! **Terms.** *Remedy*: the part of an error that says what to do.
 
 #[cfg(test)]
 #[path = "../../tests/alone/mod.rs"]
@@ -34,7 +32,6 @@ pub mod checked;
 pub mod clock;
 pub mod collective;
 pub mod descriptors;
-pub mod door;
 pub mod error;
 pub mod exchange;
 #[doc(hidden)]
@@ -46,7 +43,6 @@ pub mod hash;
 pub mod ids;
 pub mod input_file;
 pub mod interfaces;
-pub mod knock;
 pub mod last_words;
 pub mod lasting;
 #[doc(hidden)]
@@ -56,7 +52,6 @@ pub mod pci_bus;
 pub mod place;
 pub mod printed;
 pub mod privilege;
-pub mod proof;
 pub mod quiet;
 mod random;
 pub mod record;

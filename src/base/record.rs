@@ -11,7 +11,7 @@
 //! the bytes that came.
 //!
 //! Records do not describe themselves, so the version is compared before the first one: by the
-//! preamble of a socket ([`crate::base::proof`]), or by the text in front of the first exchange.
+//! preamble of a socket (`src/trust/proof.rs`), or by the text in front of the first exchange.
 //! Messages of a call (headers, tokens, trailers) are no records: their layout is fixed.
 //!
 //! Reference: the postcard wire format, <https://postcard.jamesmunns.com/wire-format>.

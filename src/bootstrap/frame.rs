@@ -1,18 +1,18 @@
 //! Messages on the wire: the hello of a rank that opens a connection, and the frames after it.
 //!
-//! The hello is that of [`crate::base::proof`]. Its body is a record ([`Hello`]), and so are the
+//! The hello is that of [`crate::trust::proof`]. Its body is a record ([`Hello`]), and so are the
 //! bodies of Go ([`Go`]), Refused and Abort ([`Reported`]).
 //!
 //! Frame header, 32 bytes: 0..4 magic, 4 kind, 8..16 sequence, 16..20 rank, 24..32 body length
-//! (numbers big-endian). Behind the body stands its seal ([`super::seal`]); only a
+//! (numbers big-endian). Behind the body stands its seal ([`crate::trust::seal`]); only a
 //! refusal, which may come before the proof, has none.
 
 use super::MAX_FRAME;
 use super::report::Reported;
-use super::secret::Secret;
-use crate::base::proof::{self, ID_BYTES, KEY_BYTES, Preamble};
 use crate::base::record::{self, Record};
 use crate::base::{Error, Result};
+use crate::trust::proof::{self, ID_BYTES, KEY_BYTES, Preamble};
+use crate::trust::secret::Secret;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 

@@ -2,10 +2,10 @@
 
 use super::frame::{Frame, HEADER_BYTES};
 use super::net;
-use super::seal::{SEAL_BYTES, Seal};
 use super::stream::Stream;
 use crate::base::clock::now;
-use crate::base::proof::Session;
+use crate::trust::proof::Session;
+use crate::trust::seal::{SEAL_BYTES, Seal};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read};
 use std::net::Shutdown;

@@ -17,7 +17,7 @@
 //!
 //! **Terms.** *Root*, the thread that calls the roll; *check-in*, a rank telling the root that it
 //! is there; *door*, what lets in only those who prove that they know the secret
-//! ([`crate::base::door`]); *link*, one socket that carries sealed frames; *next* and *prev*, the
+//! ([`crate::trust::door`]); *link*, one socket that carries sealed frames; *next* and *prev*, the
 //! neighbours in the ring, rank + 1 and rank - 1 modulo the number of ranks.
 //!
 //! The bootstrap network is TCP only and carries start-up data only; collectives never use it.
@@ -32,16 +32,12 @@ mod frame;
 #[doc(hidden)]
 pub mod fuzz;
 mod link;
-mod munge;
 mod net;
 mod office;
 mod opening;
 mod rendezvous;
 mod ring_words;
 mod roll;
-mod seal;
-mod secret;
-mod secrets;
 mod stream;
 
 pub mod launch;
@@ -58,7 +54,6 @@ pub mod unique_id;
 
 pub use launch::Launch;
 pub use local::ThreadsBootstrap;
-pub use secrets::check_file as check_secret_file;
 pub use settings::{Family, NetSettings};
 pub use table::{IdleHook, TableBootstrap};
 pub use tcp_ring::TcpRing;

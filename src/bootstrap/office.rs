@@ -13,14 +13,14 @@
 use super::frame::{self, Frame, FrameKind, Hello, PROTOCOL, Purpose};
 use super::link::{RankLink, Side};
 use super::net;
-use super::secrets::Secrets;
 use super::stream::{Listener, Stream};
 use super::tcp_root::Root;
 use crate::base::clock::now;
-use crate::base::door::{Door, Entry, Keeper, Limits, Verdict};
-use crate::base::proof::{self, ID_BYTES, Key};
 use crate::base::turns;
 use crate::base::{Error, Result, descriptors, own_thread};
+use crate::trust::door::{Door, Entry, Keeper, Limits, Verdict};
+use crate::trust::proof::{self, ID_BYTES, Key};
+use crate::trust::secrets::Secrets;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -412,8 +412,8 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bootstrap::munge::tests::Daemon;
     use crate::bootstrap::settings::NetSettings;
+    use crate::trust::munge::tests::Daemon;
 
     /// Junk is opened too, and only as much of it as the time of a turn allows.
     #[test]

@@ -1,8 +1,6 @@
 //! Making a unique id, and starting the root behind it: here where the id is made, or in rank 0
 //! where the id names an address.
 
-use super::secret::Secret;
-use super::secrets::Secrets;
 use super::settings::NetSettings;
 use super::stream::Listener;
 use super::tcp_root::Root;
@@ -10,6 +8,8 @@ use super::unique_id::{PUBLIC, UniqueId};
 use super::{net, office};
 use crate::base::clock::now;
 use crate::base::{Error, Result};
+use crate::trust::secret::Secret;
+use crate::trust::secrets::Secrets;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ impl UniqueId {
     /// usable interface (one for all ids that wait) and starts the root behind it, so the calling
     /// process must live until every rank has joined. With it, the id holds that address and no
     /// secret: every rank may call it and gets the same id, the ranks look for a secret that they
-    /// share ([`super::secrets`]), and the root starts when rank 0 joins, on the machine of that
+    /// share ([`crate::trust::secrets`]), and the root starts when rank 0 joins, on the machine of that
     /// address.
     #[doc(hidden)]
     pub fn create(settings: &NetSettings) -> Result<UniqueId> {

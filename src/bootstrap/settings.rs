@@ -1,13 +1,13 @@
 //! Settings of the bootstrap, as plain values.
 
 use super::net;
-use super::secrets::Secrets;
 use crate::base::birth::Birth;
 pub use crate::base::interfaces::Family;
 use crate::base::interfaces::{self, Interface};
 use crate::base::turns;
 use crate::base::{Error, Result};
 use crate::config::{Settings, SocketFamily};
+use crate::trust::secrets::Secrets;
 use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};

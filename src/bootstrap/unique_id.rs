@@ -6,8 +6,9 @@
 //! checksum finds an id that was never filled in or was cut short on its way; it is no protection,
 //! the secret is.
 
-use super::secret::{SECRET_BYTES, Secret};
-use crate::base::{Error, Result, hash, proof};
+use crate::base::{Error, Result, hash};
+use crate::trust::proof;
+use crate::trust::secret::{SECRET_BYTES, Secret};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
@@ -22,7 +23,7 @@ const BY_SLURM: u8 = 2;
 /// The root listens at every address of its machine: other ranks may know it by another one.
 const EVERYWHERE: u8 = 4;
 /// Flag of an id whose secret follows from a text that others may know; the ranks look for a better
-/// one ([`super::secrets`]).
+/// one ([`crate::trust::secrets`]).
 pub(super) const PUBLIC: u8 = 8;
 const PORTS: std::ops::Range<usize> = 64..70;
 const NAME: std::ops::Range<usize> = 70..120;

@@ -1,9 +1,9 @@
 //! Ranks that do something wrong: the offender is told, the others are not harmed.
 
 use super::support::*;
-use kolo::base::knock::{Knock, Reply};
 use kolo::base::{Code, Rank, Result, hash};
 use kolo::bootstrap::{Bootstrap, MAX_FRAME, NetSettings, TcpRing, UniqueId};
+use kolo::trust::knock::{Knock, Reply};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};

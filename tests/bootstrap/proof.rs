@@ -2,9 +2,9 @@
 
 use super::support::*;
 use kolo::base::hash;
-use kolo::base::knock::{Knock, Reply};
-use kolo::base::proof::Key;
 use kolo::bootstrap::{Bootstrap, NetSettings, TcpRing, UniqueId};
+use kolo::trust::knock::{Knock, Reply};
+use kolo::trust::proof::Key;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -148,7 +148,7 @@ fn nothing_that_crosses_a_socket_holds_the_secret() {
         let id = UniqueId::create(&settings).unwrap();
         let (port, kept) = relay(id.address());
         let via = redirected(&id, port);
-        let confidence: [u8; 64] = kolo::base::proof::random().unwrap();
+        let confidence: [u8; 64] = kolo::trust::proof::random().unwrap();
         let ranks: Vec<_> = (0..3).map(|r| start(via, r, 3, settings.clone())).collect();
         let members: Vec<_> = ranks
             .into_iter()

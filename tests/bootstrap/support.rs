@@ -1,8 +1,8 @@
 //! Helpers of every test of the bootstrap.
 
-use kolo::base::proof::{self, Hello, Key, Preamble};
 use kolo::base::{Error, Result};
 use kolo::bootstrap::{Bootstrap, Family, NetSettings, TcpRing, UniqueId};
+use kolo::trust::proof::{self, Hello, Key, Preamble};
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::Command;

@@ -2,9 +2,9 @@
 
 use super::support::*;
 use crate::within::within;
-use kolo::base::knock::{Knock, Reply};
-use kolo::base::proof::{self, Hello, Key, Preamble};
 use kolo::transport::net::Net;
+use kolo::trust::knock::{Knock, Reply};
+use kolo::trust::proof::{self, Hello, Key, Preamble};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant};

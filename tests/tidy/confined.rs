@@ -135,8 +135,8 @@ const WITH_EVENTS: [&str; 3] = [
 ];
 
 const ALLOWED_WRITERS: [&str; 4] = [
-    "src/base/door.rs",
-    "src/base/knock.rs",
+    "src/trust/door.rs",
+    "src/trust/knock.rs",
     "src/bootstrap/stream.rs",
     "src/transport/net/socket/stream.rs",
 ];

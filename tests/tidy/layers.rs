@@ -31,14 +31,15 @@ pub const ARROWS: &[(&str, &[&str])] = &[
     ("tune", &["algo", "topo", "price", "plan"]),
     ("price", &["plan"]),
     ("algo", &["plan"]),
-    ("transport", &["cuda", "wire", "config"]),
-    ("bootstrap", &["config", "base"]),
+    ("transport", &["cuda", "wire", "config", "trust"]),
+    ("bootstrap", &["config", "trust", "base"]),
     ("topo", &["base"]),
     ("wire", &["base"]),
     ("dtype", &[]),
     ("cuda", &["base"]),
     ("plan", &["base"]),
     ("config", &["base"]),
+    ("trust", &["base"]),
     ("base", &[]),
 ];
 

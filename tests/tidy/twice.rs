@@ -129,7 +129,7 @@ mod tests {
             count("src/bin/kolo/main.rs", "#[path = \"kolo/cli.rs\"]"),
             0
         );
-        assert_eq!(count("src/base/door.rs", "#[path = \"door_tests.rs\"]"), 0);
+        assert_eq!(count("src/trust/door.rs", "#[path = \"door_tests.rs\"]"), 0);
         let loom = "#[path = \"../../src/base/mod.rs\"]";
         assert_eq!(count("tests/loom/lib.rs", loom), 0);
         let left = faults(&[Source::new("tests/loom/lib.rs", loom)]);

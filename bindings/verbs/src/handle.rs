@@ -5,8 +5,8 @@
 //! processes that half is zero.
 
 use crate::abi::HANDLE_BYTES;
-use kolo::base::proof::Key;
 use kolo::base::{Error, Result};
+use kolo::trust::proof::Key;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 const MAGIC: [u8; 4] = *b"KVB1";

@@ -3,8 +3,8 @@
 //! why there is none.
 
 use crate::settings::MAX_QUEUES;
-use kolo::base::proof::Preamble;
 use kolo::base::{Code, Error, Result};
+use kolo::trust::proof::Preamble;
 
 /// Size of a greeting and of an answer.
 pub const HELLO_BYTES: usize = 512;

@@ -1,6 +1,6 @@
 //! The receiving end before connections exist: a TCP port that takes greetings.
 //!
-//! A stranger is whoever does not prove that it knows the handle's secret ([`kolo::base::door`]):
+//! A stranger is whoever does not prove that it knows the handle's secret ([`kolo::trust::door`]):
 //! it is dropped, and nothing else happens. A sender that is slow is not a stranger, so silent
 //! sockets are kept for a while, the newest [`PENDING`] of them; a sender that was pushed out tries
 //! again.
@@ -13,9 +13,10 @@ use crate::network::Network;
 use crate::recv::Receiver;
 use crate::report;
 use kolo::base::descriptors::lifted;
-use kolo::base::door::{Door, Keeper, Limits, Verdict};
 use kolo::base::quiet::Quiet;
-use kolo::base::{Error, Result, proof};
+use kolo::base::{Error, Result};
+use kolo::trust::door::{Door, Keeper, Limits, Verdict};
+use kolo::trust::proof;
 use std::collections::VecDeque;
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;

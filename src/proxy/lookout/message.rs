@@ -1,6 +1,6 @@
 //! Messages between the lookouts of nodes.
 
-use crate::base::proof::Key;
+use crate::trust::proof::Key;
 use crate::wire::abort::Abort;
 use crate::wire::board::BOARD_WORDS;
 

@@ -10,9 +10,9 @@
 use super::ends::Ends;
 use super::link::{RecvLink, SendLink, Shape};
 use crate::base::clock::{self, Moment};
-use crate::base::proof::Key;
 use crate::base::{Error, Rank, Result};
 use crate::transport::net::{Connecting, Handle, Listener, Receive, RecvComm, Request, SendComm};
+use crate::trust::proof::Key;
 use std::time::Duration;
 
 const GREETING_BYTES: usize = 48;

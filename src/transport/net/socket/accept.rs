@@ -1,7 +1,7 @@
 //! The receiver's way to a connection: a listening socket that lets in only who has the handle.
 //!
 //! The port is open to the whole network, so what arrives may be anything. Nothing here waits:
-//! sockets that have not proven themselves ([`crate::base::door`]) and connections of which some
+//! sockets that have not proven themselves ([`crate::trust::door`]) and connections of which some
 //! sockets are missing (*parties*) are bounded in number and in time, and the oldest makes room for
 //! a new one.
 
@@ -13,12 +13,13 @@ use super::recv::SocketReceiver;
 use super::stream::{Side, Stream};
 use crate::base::clock::{Moment, now};
 use crate::base::descriptors::lifted;
-use crate::base::door::{self, Keeper, Limits, Verdict};
 use crate::base::interfaces::class::FaceClass;
 use crate::base::interfaces::face::FaceAddress;
 use crate::base::interfaces::ways::FaceCard;
-use crate::base::{Error, Result, proof, tcp};
+use crate::base::{Error, Result, tcp};
 use crate::transport::fork::Fd;
+use crate::trust::door::{self, Keeper, Limits, Verdict};
+use crate::trust::proof;
 use socket2::{Domain, SockAddr, SockRef, Socket};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};

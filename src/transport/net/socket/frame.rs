@@ -3,14 +3,14 @@
 //! The body of a hello is a record ([`Hello`]); all other numbers are big-endian. Welcome and
 //! header end with a CRC32C of all before it, so that a stream that lost its place is noticed
 //! before any number in it is believed. It is no protection against an enemy: both ends prove that
-//! they know the secret in the handle ([`crate::base::proof`]), and nobody says it.
+//! they know the secret in the handle ([`crate::trust::proof`]), and nobody says it.
 
 use super::super::Handle;
 use crate::base::interfaces::class::FaceClass;
 use crate::base::interfaces::face::FaceAddress;
-use crate::base::proof::{self, Key, Preamble};
 use crate::base::record::{self, Record};
 use crate::base::{Error, Result};
+use crate::trust::proof::{self, Key, Preamble};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv6Addr};
 

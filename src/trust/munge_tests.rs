@@ -59,7 +59,7 @@ fn command(program: &str, place: &Path) -> Command {
 }
 
 fn proof_key() -> Vec<u8> {
-    crate::base::proof::random::<128>().unwrap().to_vec()
+    crate::trust::proof::random::<128>().unwrap().to_vec()
 }
 
 impl Drop for Daemon {

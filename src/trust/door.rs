@@ -16,9 +16,9 @@
 //!
 //! The door knows no sockets, only what can be read and written.
 
-use super::clock::{LOOK, Moment, now};
 use super::proof::{self, Event, Hello, Host, Key, Preamble, Session};
-use super::shortage::{self, is_shortage};
+use crate::base::clock::{LOOK, Moment, now};
+use crate::base::shortage::{self, is_shortage};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::ops::ControlFlow::{self, Break, Continue};

@@ -7,7 +7,7 @@
 //! **Idea.** Such ranks look for a secret, best first: *munge*, where it runs; the *file* that
 //! `KOLO_SECRET_FILE` names; and if there is neither the *text* itself, which is no secret: then
 //! one warning is given. The caller offers what it has, the root takes the best that it has too,
-//! and the proof ([`crate::base::proof`]) covers the offer. A text is offered by, and accepted
+//! and the proof ([`crate::trust::proof`]) covers the offer. A text is offered by, and accepted
 //! from, those only who have nothing else.
 //!
 //! With munge the caller puts a new random key, the number that it uses once, its rank and the
@@ -18,8 +18,8 @@
 use super::munge::Munge;
 use super::secret::Secret;
 use crate::base::descriptors::lifted;
-use crate::base::proof::{self, ID_BYTES, KEY_BYTES, Key};
 use crate::base::{Error, Result};
+use crate::trust::proof::{self, ID_BYTES, KEY_BYTES, Key};
 use std::fs::OpenOptions;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};

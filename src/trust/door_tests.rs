@@ -1,7 +1,7 @@
 //! Tests of the door, over pipes in memory.
 
 use super::*;
-use crate::base::proof::Caller;
+use crate::trust::proof::Caller;
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -5,7 +5,7 @@
 //! key of this link and direction; the number of the frame is the cipher's nonce, so a frame that
 //! is left out, repeated or moved is noticed.
 
-use crate::base::proof::Key;
+use crate::trust::proof::Key;
 use chacha20poly1305::aead::AeadInPlace;
 use chacha20poly1305::{ChaCha20Poly1305, KeyInit, Nonce, Tag};
 

@@ -26,7 +26,7 @@
 //! that is used), 12..16 zero, 16..32 nonce, 32..64 tag. Confirm: 32 bytes of tag. The first ten
 //! bytes keep their place in every version, so that versions can tell each other apart.
 
-pub use super::random;
+pub use crate::base::random;
 use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 

@@ -1,7 +1,7 @@
 //! Tests of what ranks can prove themselves with.
 
 use super::*;
-use crate::bootstrap::munge::tests::Daemon;
+use crate::trust::munge::tests::Daemon;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 

@@ -205,4 +205,4 @@ fn garbled() -> Error {
 
 #[cfg(test)]
 #[path = "munge_tests.rs"]
-pub(super) mod tests;
+pub(crate) mod tests;

@@ -1,6 +1,7 @@
 //! A secret of the ranks of a communicator: made, derived from a text, or read.
 
-use crate::base::{Result, proof};
+use crate::base::Result;
+use crate::trust::proof;
 
 /// Length of a secret in bytes.
 pub const SECRET_BYTES: usize = 32;
