@@ -25,8 +25,8 @@ impl UniqueId {
     /// usable interface (one for all ids that wait) and starts the root behind it, so the calling
     /// process must live until every rank has joined. With it, the id holds that address and no
     /// secret: every rank may call it and gets the same id, the ranks look for a secret that they
-    /// share ([`crate::trust::secrets`]), and the root starts when rank 0 joins, on the machine of that
-    /// address.
+    /// share ([`crate::trust::secrets`]), and the root starts when rank 0 joins, on the machine of
+    /// that address.
     #[doc(hidden)]
     pub fn create(settings: &NetSettings) -> Result<UniqueId> {
         if let Some(text) = &settings.comm_id {

@@ -1,8 +1,8 @@
 //! The text of one settings file taken apart: settings, and what decides when they count.
 //!
 //! Besides `key = value` a file may hold `include` and `default_profile`, and a file of the site
-//! `[profile.NAME]` tables and `locked`. Everything is checked here, whether it counts in this job or
-//! not, and each fault has its line and column.
+//! `[profile.NAME]` tables and `locked`. Everything is checked here, whether it counts in this job
+//! or not, and each fault has its line and column.
 
 use super::message::{self, Section, bad_part, bad_value, unknown_key};
 use super::options;

@@ -9,9 +9,9 @@
 //! opened, elements and attributes where they are kept, and no entity is known but the five of XML.
 //! What a document type declares inside is passed over.
 //!
-//! A ready tree (`roxmltree`, which tests use) does not do: it puts entities in as often as they are
-//! named, compares each attribute of an element with all others, and bounds neither levels nor
-//! attributes.
+//! A ready tree (`roxmltree`, which tests use) does not do: it puts entities in as often as they
+//! are named, compares each attribute of an element with all others, and bounds neither levels
+//! nor attributes.
 
 use quick_xml::Reader;
 use quick_xml::events::attributes::Attributes;

@@ -293,9 +293,10 @@ impl<S: Read + Write> Guest<S> {
                     return Break(Look::Gone);
                 };
                 let answer = self.host.answer(choice, &key, nonce);
-                match self.say(&answer) {
-                    true => Continue(self),
-                    false => Break(Look::Gone),
+                if self.say(&answer) {
+                    Continue(self)
+                } else {
+                    Break(Look::Gone)
                 }
             }
             Verdict::Later => Break(Look::Stay(self)),

@@ -116,9 +116,10 @@ impl Munge {
         // SAFETY: the library gives a text for every number, which lasts.
         let why = unsafe {
             let text = (self.strerror)(code);
-            match text.is_null() {
-                true => String::new(),
-                false => CStr::from_ptr(text).to_string_lossy().into_owned(),
+            if text.is_null() {
+                String::new()
+            } else {
+                CStr::from_ptr(text).to_string_lossy().into_owned()
             }
         };
         Err(Error::usage(
@@ -146,9 +147,10 @@ impl Munge {
             self.check(code, "encrypt a credential")?;
             let length = payload.len() as c_int;
             let code = (self.encode)(&raw mut text, session.1, payload.as_ptr().cast(), length);
-            let credential = match text.is_null() {
-                true => Vec::new(),
-                false => CStr::from_ptr(text).to_bytes().to_vec(),
+            let credential = if text.is_null() {
+                Vec::new()
+            } else {
+                CStr::from_ptr(text).to_bytes().to_vec()
             };
             libc::free(text.cast());
             self.check(code, "make a credential")?;
@@ -176,9 +178,10 @@ impl Munge {
                 &raw mut user,
                 &raw mut group,
             );
-            let payload = match data.is_null() || length <= 0 {
-                true => Vec::new(),
-                false => std::slice::from_raw_parts(data.cast::<u8>(), length as usize).to_vec(),
+            let payload = if data.is_null() || length <= 0 {
+                Vec::new()
+            } else {
+                std::slice::from_raw_parts(data.cast::<u8>(), length as usize).to_vec()
             };
             libc::free(data);
             (code, payload, libc::geteuid())

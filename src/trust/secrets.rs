@@ -245,9 +245,10 @@ pub fn names(kinds: u8) -> String {
         .filter(|(kind, _)| kinds & kind != 0)
         .map(|(_, name)| *name)
         .collect();
-    match named.is_empty() {
-        true => "nothing that is known".into(),
-        false => named.join(" or "),
+    if named.is_empty() {
+        "nothing that is known".into()
+    } else {
+        named.join(" or ")
     }
 }
 
@@ -314,9 +315,10 @@ fn read(path: &Path) -> Result<Secret> {
     if bytes.len() < LEAST_BYTES || bytes.len() as u64 > MOST_BYTES {
         return Err(refused(format!(
             "it holds {} bytes, and must hold {LEAST_BYTES} to {MOST_BYTES}",
-            match bytes.len() as u64 > MOST_BYTES {
-                true => format!("more than {MOST_BYTES}"),
-                false => bytes.len().to_string(),
+            if bytes.len() as u64 > MOST_BYTES {
+                format!("more than {MOST_BYTES}")
+            } else {
+                bytes.len().to_string()
             }
         )));
     }

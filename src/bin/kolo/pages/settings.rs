@@ -15,8 +15,9 @@ pub fn page() -> Leaf {
     page.text(
         "A file may begin with include = [\"other.toml\"]. Below [profile.NAME] stand settings \
          that hold where the job names that profile (KOLO_PROFILE, or srun --kolo=NAME where \
-         Slurm's plugin is installed). A file of the site may fix settings by locked = [\"key\"], and name a default_profile. The \
-         page settings.md has examples; kolo config show --origin tells where each value is from.",
+         Slurm's plugin is installed). A file of the site may fix settings by locked = \
+         [\"key\"], and name a default_profile. The page settings.md has examples; kolo config \
+         show --origin tells where each value is from.",
     );
     for (tag, title) in [
         (Tag::Site, "SETTINGS OF A SITE"),
