@@ -8,7 +8,7 @@ use crate::comm::calling::past::Past;
 use crate::comm::failing::stood::Stood;
 use crate::comm::flight::direct::Direct;
 use crate::comm::flight::op::Op;
-use crate::exec::{DeviceEngine, StreamEngine};
+use crate::exec::{CudaEngine, HostEngine};
 use crate::plan::{Algorithm, Collective, Geometry, Nodes, Shape};
 use crate::tune::{self, Asked, Choice, Table};
 use std::collections::VecDeque;
@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 /// State that only the owner of the lock touches.
 pub(in crate::comm) struct Exec {
-    /// Carries out plans on the communicator's device.
-    pub engine: DeviceEngine,
+    /// Carries out plans on host memory.
+    pub engine: HostEngine,
     pub table: Table,
     pub queue: VecDeque<Op>,
     pub members: Members,
@@ -38,7 +38,7 @@ pub(in crate::comm) struct Exec {
 
 /// Engine and table for calls on streams of a device.
 pub(in crate::comm) struct OnDevice {
-    pub engine: StreamEngine,
+    pub engine: CudaEngine,
     pub table: Table,
     /// All paths between the devices keep lines of 128 bytes together.
     pub has_ll128: bool,
@@ -187,7 +187,7 @@ impl Exec {
                 op.recycle(collective);
                 op
             }
-            None => Box::new(Op::new(collective, self.engine.flight())),
+            None => Box::new(Op::new(collective)),
         }
     }
 }

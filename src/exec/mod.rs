@@ -4,12 +4,15 @@
 //! counts time. What binds it to a device (connections, fold functions, memory, threads) must not
 //! show in communicators, nor in algorithms.
 //!
-//! **Idea.** [`engine`] is the seam: a communicator hands over orders ([`order`]: a plan's shape,
-//! buffers, sizes, and how elements combine, [`combine`]) and asks three things of an engine:
-//! *begin* ([`DeviceEngine::add`]), *pass*, and whether it is *done*. [`host`] is the engine of
-//! host memory; there the program may combine elements itself ([`operation`]). Where a device runs
-//! launches by itself, an order goes to a stream and the call returns ([`streams`]): so does
-//! [`cuda`]. [`sim`] runs the plans of all ranks on a model of a machine.
+//! **Idea.** A communicator hands over orders ([`order`]: a plan's shape, buffers, sizes, and how
+//! elements combine, [`combine`]) to one of two engines. [`HostEngine`] is that of host memory,
+//! which calling threads drive. It is asked three things: *begin* ([`HostEngine::add`]), *pass*,
+//! and whether it is *done*; the program may combine elements itself there ([`operation`]).
+//! [`CudaEngine`] is that of a CUDA device, which runs launches by itself: an order goes to a
+//! stream, and the call returns. A communicator on a device ([`device`]) has both, because words
+//! between its ranks (of a split, of a check) lie in memory of the host. Rooms [`host`] and
+//! [`cuda`] have one engine each; of them `comm` names no more than the engine, but where engines
+//! are made. [`sim`] runs the plans of all ranks on a model of a machine.
 //!
 //! Data path of a call: `comm` fills in an order -> the engine binds its plan and moves what can
 //! move -> `wire` hands the line over. Waiting itself (spin, yield, sleep, abort) belongs to the
@@ -26,19 +29,20 @@
 
 pub mod combine;
 pub mod cuda;
-pub mod engine;
+pub mod device;
 pub mod host;
 pub mod operation;
 pub mod order;
 pub mod reach;
 pub mod sim;
 pub mod stop;
-pub mod streams;
 pub mod trace;
 
-pub use engine::{CommDevice, DeviceEngine, EngineFlight};
+pub use crate::cuda::StreamId as DeviceStream;
+pub use cuda::{CudaEngine, DeviceMessage};
+pub use device::CommDevice;
+pub use host::{HostEngine, HostFlight};
 pub use stop::{Progress, Stop};
-pub use streams::{DeviceStream, StreamEngine};
 
 use crate::base::Result;
 

@@ -83,7 +83,7 @@ pub fn faults(source: &Source) -> Vec<String> {
         }
     }
     found.extend(climbs(source, &code));
-    found.extend(names_an_engine(source, &code));
+    found.extend(names_a_part_of_an_engine(source, &code));
     found.extend(names_the_crate(source, &code));
     found
 }
@@ -100,16 +100,16 @@ fn names_the_crate(source: &Source, code: &str) -> Vec<String> {
         .collect()
 }
 
-/// Communicators ask the engine of their device through `exec::engine`; only where engines are made
-/// is one of them named.
-fn names_an_engine(source: &Source, code: &str) -> Vec<String> {
+/// Communicators name their engines, and no other part of them; only where engines are made is more
+/// of their rooms named.
+fn names_a_part_of_an_engine(source: &Source, code: &str) -> Vec<String> {
     let may_name = ["src/exec/", "src/comm/becoming/"];
     if may_name.iter().any(|room| source.path.starts_with(room)) {
         return Vec::new();
     }
-    let named = ["exec::host", "HostEngine", "HostFlight"];
+    let named = ["exec::host", "exec::cuda"];
     let found = named.iter().flat_map(|name| code.match_indices(name));
-    let what = "names an engine: ask through `exec::engine`";
+    let what = "names a part of an engine: ask the engine, of `exec`";
     found
         .map(|(at, _)| source.fault(line_of(code, at), what))
         .collect()
@@ -261,12 +261,14 @@ mod tests {
     }
 
     #[test]
-    fn engines_are_named_where_they_are_made() {
+    fn parts_of_engines_are_named_where_they_are_made() {
         let text = "use crate::exec::host::Wires;\n";
         assert_eq!(check("src/comm/flight/op.rs", text).len(), 1);
         assert!(check("src/comm/becoming/executor.rs", text).is_empty());
-        let seam = "use crate::exec::engine::DeviceEngine;\n";
-        assert!(check("src/comm/flight/op.rs", seam).is_empty());
+        let kernel = "use crate::exec::cuda::names;\n";
+        assert_eq!(check("src/comm/calling/device.rs", kernel).len(), 1);
+        let engines = "use crate::exec::{CudaEngine, HostEngine};\n";
+        assert!(check("src/comm/flight/op.rs", engines).is_empty());
     }
 
     #[test]

@@ -14,7 +14,6 @@ use crate::comm::failing::stood::Stood;
 use crate::comm::owned::OnDevice;
 use crate::config::{Origin, Settings};
 use crate::cuda::{Context, DeviceAttribute, DeviceKernels, HostMapping};
-use crate::exec::StreamEngine;
 use crate::exec::cuda::blocks::{self, BlockDemand, MOST_BLOCKS};
 use crate::exec::cuda::{BlockShare, CudaEngine, CudaSetup, DeviceSeat, fit, names};
 use crate::plan::Protocol;
@@ -178,7 +177,7 @@ fn on_device(
     let inputs = table_inputs(inputs, channels, places.slot_bytes);
     let ll128 = |card: &DeviceCard| card.architecture >= LL128_ARCHITECTURE;
     Ok(Box::new(OnDevice {
-        engine: StreamEngine::Cuda(engine),
+        engine,
         table: Table::remembered(inputs),
         // Memory of the host takes the parts of a line one by one.
         has_ll128: are_all_near && cards.iter().all(ll128),

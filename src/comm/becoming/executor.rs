@@ -11,7 +11,6 @@ use crate::comm::flight::direct::Direct;
 use crate::comm::owned::Exec;
 use crate::comm::owned::{self, Faults, Members, Reused, Sizes, Totals};
 use crate::config;
-use crate::exec::DeviceEngine;
 use crate::exec::host::trials::StoreTrials;
 use crate::exec::host::{HostEngine, Wires, launch};
 use crate::plan::{Geometry, Nodes};
@@ -61,7 +60,7 @@ pub(in crate::comm) fn exec(
     // A plan whose connections take channels in turn is there once for each.
     let plans = (owned::PLANS + owned::PLANS_PER_RANK * nranks as usize) * usize::from(turns);
     Exec {
-        engine: DeviceEngine::Host(HostEngine::new(wires, plans, stream_bytes, trials)),
+        engine: HostEngine::new(wires, plans, stream_bytes, trials),
         direct,
         sizes: Sizes {
             buffer: slot_bytes(settings) * Geometry::SLOTS as usize,

@@ -12,7 +12,6 @@ use crate::comm::failing::report;
 use crate::comm::logging::Acting;
 use crate::comm::{CommConfig, CommDevice, Communicator};
 use crate::config::Settings;
-use crate::exec::streams;
 use std::sync::Arc;
 
 /// The settings of a new communicator, unless the caller has failed to say what it wants.
@@ -20,7 +19,7 @@ pub(in crate::comm) fn settings(config: &CommConfig) -> Result<Settings> {
     if let Some(error) = &config.refused {
         return Err(error.clone());
     }
-    streams::drives(config.device)?;
+    config.device.check()?;
     Settings::load(&caller_layer(config))
 }
 

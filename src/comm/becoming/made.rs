@@ -5,7 +5,6 @@ use super::heritage::Kin;
 use super::living;
 use super::net::{self, Network};
 use crate::base::Rank;
-use crate::comm::Communicator;
 use crate::comm::calling::processes::Processes;
 use crate::comm::calling::tally;
 use crate::comm::failing::deaths::Deaths;
@@ -15,6 +14,7 @@ use crate::comm::flight::relief;
 use crate::comm::flight::turn::IdleHook;
 use crate::comm::owned::Exec;
 use crate::comm::state::{Blocked, CallsSeen, CommName, Ending, Inner, MadeOps, WaitSetup};
+use crate::comm::{CommDevice, Communicator};
 use crate::config::{self, Settings};
 use crate::proxy::progress::{PATIENCE, Work};
 use crate::proxy::{Watch, asked};
@@ -62,8 +62,8 @@ pub(in crate::comm) fn put_together(party: &net::Party, made: Made) -> Communica
         process_mates: process_mates(rank, places),
         node: node.clone(),
         device: match made.exec.device.as_deref() {
-            None => made.exec.engine.device(),
-            Some(on) => on.engine.device(),
+            None => CommDevice::Host,
+            Some(on) => CommDevice::Cuda(on.engine.device()),
         },
         thread_progress: thread_progress(settings, made.network.as_ref()),
         network: made.network,

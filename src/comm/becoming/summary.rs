@@ -7,7 +7,7 @@ use crate::base::Rank;
 use crate::comm::logging::Acting;
 use crate::comm::owned::OnDevice;
 use crate::comm::state::{Inner, WaitSetup};
-use crate::comm::{CommConfig, CommDevice, Communicator};
+use crate::comm::{CommConfig, Communicator};
 use crate::config::{Layer, Settings, Value};
 use crate::plan::{Collective, Nodes};
 use crate::tune::{Table, device};
@@ -51,10 +51,7 @@ fn lines(inner: &Inner) -> crate::base::Result<Vec<String>> {
 
 /// `device: rank 0 is on CUDA device 3, with LL128`.
 fn on_device(on: &OnDevice) -> String {
-    let number = match on.engine.device() {
-        CommDevice::Cuda(number) => number,
-        CommDevice::Host => return "device: none".to_owned(),
-    };
+    let number = on.engine.device();
     let ll128 = match on.has_ll128 {
         true => "with LL128",
         false => "without LL128",

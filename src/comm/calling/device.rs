@@ -2,7 +2,7 @@
 //! has is done in its order by the device, and the call returns at once.
 //!
 //! Data path: [`Communicator::enqueue`] checks the arguments -> [`Communicator::on_device`] -> the
-//! route of the device's table -> an order -> [`crate::exec::StreamEngine`] -> a kernel.
+//! route of the device's table -> an order -> [`crate::exec::CudaEngine`] -> a kernel.
 //!
 //! A call that cannot be made is refused before its number counts; when something fails after that,
 //! the communicator stops, because the other ranks count on the call.
@@ -18,8 +18,7 @@ use crate::comm::flight::wait::Waiter;
 use crate::comm::owned::{Exec, OnDevice};
 use crate::comm::state::Inner;
 use crate::exec::order::LaunchOrder;
-use crate::exec::streams::StreamMessage;
-use crate::exec::{CommDevice, DeviceStream, Waiting};
+use crate::exec::{CommDevice, DeviceMessage, DeviceStream, Waiting};
 use crate::plan::{Algorithm, Direction, Placing, Shape};
 use crate::proxy::net::Links;
 use crate::tune::{Asked, Choice, Combining, Route, device};
@@ -77,7 +76,7 @@ fn no_device() -> Error {
 /// Refuses what the device cannot do, while nothing has begun.
 fn admit(exec: &Exec, checked: &Checked, stream: DeviceStream) -> Result<()> {
     let on = exec.device.as_deref().ok_or_else(no_device)?;
-    on.engine.admits_stream(stream)?;
+    on.engine.check_stream(stream)?;
     if checked.is_empty() || checked.call.collective == Collective::Barrier {
         return Ok(());
     }
@@ -103,26 +102,26 @@ fn admit(exec: &Exec, checked: &Checked, stream: DeviceStream) -> Result<()> {
     let call = &checked.call;
     let has_parts = checked.parts.is_some();
     if (send > 0 || has_parts) && !call.send.is_null() {
-        on.engine.admits("send", call.send)?;
+        on.engine.check_buffer("send", call.send)?;
     }
     if (recv > 0 || has_parts) && !call.recv.is_null() {
-        on.engine.admits("receive", call.recv.cast_const())?;
+        on.engine.check_buffer("receive", call.recv.cast_const())?;
     }
     Ok(())
 }
 
 /// A message as the engine takes it.
-fn message(direction: Direction, place: *const u8, bytes: usize, peer: u32) -> StreamMessage {
-    StreamMessage {
+fn message(direction: Direction, place: *const u8, bytes: usize, peer: u32) -> DeviceMessage {
+    DeviceMessage {
         peer,
         direction,
-        place: place.cast_mut(),
+        address: place as u64,
         bytes,
     }
 }
 
 /// The message of a call to or from a peer.
-fn of_call(checked: &Checked) -> StreamMessage {
+fn of_call(checked: &Checked) -> DeviceMessage {
     let call = &checked.call;
     match call.collective {
         Collective::Send => message(Direction::Send, call.send, checked.bytes, call.peer),
@@ -199,7 +198,7 @@ impl Inner {
                 unsafe {
                     exec.on_device()?
                         .engine
-                        .copy(call.send, call.recv, bytes, stream)
+                        .copy(call.send as u64, call.recv as u64, bytes, stream)
                 }
             }
             route => {
@@ -259,7 +258,7 @@ impl Inner {
     fn exchange(
         &self,
         exec: &mut Exec,
-        messages: &[StreamMessage],
+        messages: &[DeviceMessage],
         stream: DeviceStream,
     ) -> Result<()> {
         let on = exec.on_device()?;
@@ -285,7 +284,7 @@ impl Inner {
                 Deed::Copy => {
                     let engine = &mut exec.on_device()?.engine;
                     // SAFETY: the promise of `enqueue`.
-                    unsafe { engine.copy(part.send, part.recv, bytes, stream)? };
+                    unsafe { engine.copy(part.send as u64, part.recv as u64, bytes, stream)? };
                 }
                 Deed::Fold => return Err(Error::internal("a fold of blocks was to be refused")),
             }
@@ -461,7 +460,7 @@ fn run_messages(inner: &Inner, exec: &mut Exec, members: &[&&Member]) -> Result<
         return Ok(());
     };
     let full = members.iter().filter(|member| member.checked.bytes > 0);
-    let messages: Vec<StreamMessage> = full.map(|member| of_call(&member.checked)).collect();
+    let messages: Vec<DeviceMessage> = full.map(|member| of_call(&member.checked)).collect();
     for &other in others {
         exec.on_device()?.engine.join(other, first)?;
     }

@@ -361,7 +361,7 @@ impl Inner {
             && call == exec.counts.calls
         {
             exec.faults.flip = None;
-            exec.engine.flip_bit_in(slot);
+            exec.engine.ports().flip_bit_in(slot);
         }
     }
 

@@ -70,7 +70,7 @@ impl Inner {
         made: Option<Vec<i64>>,
     ) -> Result<()> {
         let exact = Exact::new(checked, (self.rank, self.nranks), made);
-        let mut op = Op::exact(exact, exec.engine.flight());
+        let mut op = Op::exact(exact);
         op.number = number;
         let last = Arc::clone(&op.completion);
         exec.queue.push_back(op);

@@ -395,7 +395,7 @@ fn ops_of<'a>(
             continue;
         }
         let bundle = bundle.get_or_insert_with(|| Placed {
-            op: Op::new(call.collective, exec.engine.flight()),
+            op: Op::new(call.collective),
             streams: Vec::new(),
             blocking: false,
         });

@@ -90,7 +90,7 @@ impl Inner {
         /// Reading less takes no longer than some changes of thread.
         const MUCH: usize = 256 << 10;
         let is_crowded = self.wait.policy != WaitPolicy::Spin;
-        if is_crowded && bytes >= MUCH && exec.engine.is_unread() {
+        if is_crowded && bytes >= MUCH && exec.engine.ports().is_unread() {
             std::thread::yield_now();
         }
     }
@@ -156,10 +156,7 @@ impl Inner {
             Route::Nothing => Ok(()),
             Route::Exact => {
                 let ranks = (self.rank, self.nranks);
-                ops.push(Op::exact(
-                    exact::Exact::new(checked, ranks, None),
-                    exec.engine.flight(),
-                ));
+                ops.push(Op::exact(exact::Exact::new(checked, ranks, None)));
                 Ok(())
             }
             Route::Composed => {
@@ -169,7 +166,7 @@ impl Inner {
                     .try_for_each(|part| self.push_ops(exec, part, ops))
             }
             route => {
-                let mut op = Op::new(checked.call.collective, exec.engine.flight());
+                let mut op = Op::new(checked.call.collective);
                 self.add_to(&mut op, exec, checked, route)?;
                 ops.push(op);
                 Ok(())
@@ -208,7 +205,7 @@ impl Inner {
         };
         let choice = Choice::plain(Collective::Barrier, algorithm, 1);
         // The call that is compared is what it waits in.
-        let mut op = Op::new(checked.call.collective, exec.engine.flight());
+        let mut op = Op::new(checked.call.collective);
         let copy = Combine::copy(shown.call.dtype);
         op.collective(exec, &shown, copy, choice)?;
         Ok(op)

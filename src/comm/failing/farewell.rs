@@ -135,7 +135,7 @@ impl Inner {
         let Ok(mut exec) = self.user() else {
             return false;
         };
-        exec.engine.is_awaited(|peer| here(peer as u32))
+        exec.engine.ports().is_awaited(|peer| here(peer as u32))
     }
 }
 

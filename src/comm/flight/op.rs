@@ -10,7 +10,7 @@ use crate::comm::calling::exact::Exact;
 use crate::comm::calling::notes::Pending;
 use crate::exec::combine::Combine;
 use crate::exec::reach::Copied;
-use crate::exec::{EngineFlight, Progress};
+use crate::exec::{HostFlight, Progress};
 use crate::plan::Collective;
 use crate::tune::Choice;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// One call, or a bundle of point-to-point calls, in flight.
 pub(in crate::comm) struct Op {
     /// The op's launches, as the engine holds them.
-    pub(super) flight: EngineFlight,
+    pub(super) flight: HostFlight,
     /// Who waits for a lane and not for the whole op, by the number of the lane.
     pub(super) watchers: Vec<(usize, Option<Arc<Completion>>)>,
     /// The stage that follows when the launches have ended.
@@ -82,9 +82,9 @@ impl From<Progress> for Step {
 
 impl Op {
     /// An op without lanes, which ends at once.
-    pub fn new(collective: Collective, flight: EngineFlight) -> Op {
+    pub fn new(collective: Collective) -> Op {
         Op {
-            flight,
+            flight: HostFlight::default(),
             watchers: Vec::new(),
             then: None,
             cards: Vec::new(),
@@ -127,8 +127,8 @@ impl Op {
     }
 
     /// An exact sum, whose launches are made one by one.
-    pub fn exact(exact: Exact, flight: EngineFlight) -> Op {
-        let mut op = Op::new(exact.collective(), flight);
+    pub fn exact(exact: Exact) -> Op {
+        let mut op = Op::new(exact.collective());
         op.then = Some(Next::Exact(Box::new(exact)));
         op
     }

@@ -4,7 +4,7 @@ use crate::algo;
 use crate::base::Result;
 use crate::comm::calling::call::Checked;
 use crate::comm::owned::Exec;
-use crate::exec::EngineFlight;
+use crate::exec::HostFlight;
 use crate::exec::combine::Combine;
 use crate::exec::order::{LaunchOrder, SmallOrder};
 use crate::exec::reach::PeerBuffers;
@@ -128,7 +128,7 @@ impl Exec {
     ///
     /// # Errors
     /// A connection cannot be made, or a token cannot hold its chunks.
-    pub fn begin(&mut self, flight: &mut EngineFlight, order: LaunchOrder) -> Result<()> {
+    pub fn begin(&mut self, flight: &mut HostFlight, order: LaunchOrder) -> Result<()> {
         let nodes = &self.members.nodes;
         let planner = |shape: &Shape| crate::algo::plan(shape, nodes);
         let is_direct = order.reach.is_some();

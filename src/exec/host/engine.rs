@@ -19,12 +19,13 @@ use crate::exec::order::{LaunchOrder, MessageOrder, Planner, SmallOrder};
 use crate::exec::stop::{Progress, Stop};
 use crate::plan::cache::Key;
 use crate::plan::{Cache, Geometry, Placing, Protocol};
+use crate::wire::ports::Ports;
 use std::sync::Arc;
 
 /// Connections, plans and kernels of one rank of a communicator on host memory.
 pub struct HostEngine {
     /// All connections.
-    pub wires: Wires,
+    pub(super) wires: Wires,
     plans: Cache<Bound>,
     pub(super) kernels: Kernels,
     /// Slices from this size on are written past the cache.
@@ -70,6 +71,27 @@ impl HostEngine {
     /// Slices from this size on are written past the cache.
     pub fn stream_bytes(&self) -> usize {
         self.stream_bytes
+    }
+
+    /// The ends of this rank's connections.
+    pub fn ports(&mut self) -> &mut Ports {
+        &mut self.wires.ports
+    }
+
+    /// Whether some ranks are on other nodes.
+    #[inline(always)]
+    pub fn is_between_nodes(&self) -> bool {
+        self.wires.carried.somewhere()
+    }
+
+    /// Steps executed since the communicator was made.
+    pub fn steps_executed(&self) -> u64 {
+        self.wires.steps_executed
+    }
+
+    /// Gives memory back that only launches need.
+    pub fn free_scratch(&mut self) {
+        self.wires.scratch.clear();
     }
 
     /// Fault injection for tests: the binding after `left` more fails.
