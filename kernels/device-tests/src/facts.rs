@@ -2,7 +2,8 @@
 
 use crate::litmus;
 use crate::report::{Failure, Outcome, Verdict};
-use crate::runner::QUEUES;
+use crate::world::QUEUES;
+
 use kolo::config::Settings;
 use kolo::cuda::{Context, DeviceAttribute, DeviceKernels, Driver};
 use kolo::exec::cuda::names;

@@ -5,8 +5,8 @@
 //! of software has them with the others.
 
 use crate::report::{Failure, Outcome, Verdict, hold, note};
-use crate::runner::QUEUES;
-use crate::world::Setup;
+
+use crate::world::{QUEUES, Setup};
 use kolo::config::Settings;
 use kolo::cuda::{
     Context, DeviceKernels, DeviceMemory, OwnStream, StreamId, copy_from_device, fill_async,

@@ -4,6 +4,7 @@
 use crate::checker::tail;
 use crate::report::{self, Failure};
 use crate::step::Step;
+use crate::world::QUEUES;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -12,9 +13,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How many queues a process has to a device: streams that share one may wait for each other, and
-/// so would ranks that share a device.
-pub const QUEUES: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
 /// How long all steps of a run may take.
 pub const RUN_LIMIT: Duration = Duration::from_secs(530);
 

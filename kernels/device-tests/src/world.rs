@@ -11,6 +11,9 @@ use std::sync::Arc;
 
 /// Byte in memory that nobody has written.
 pub const POISON: u8 = kolo::dtype::known::POISON;
+/// How many queues a process has to a device: streams that share one may wait for each other, and
+/// so would ranks that share a device.
+pub const QUEUES: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
 /// Poisoned bytes on each side of what a call may use.
 const EDGE: usize = 256;
 
