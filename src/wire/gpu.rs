@@ -130,29 +130,6 @@ impl DeviceHalves {
     }
 }
 
-/// Slots that a launch will pass over a connection between nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StagedSlots {
-    /// The other rank.
-    pub peer: u32,
-    /// The connection's channel.
-    pub channel: u16,
-    /// This rank writes them.
-    pub is_send: bool,
-    /// How many.
-    pub slots: u64,
-}
-
-/// Moves the slots of connections whose ends are devices of different nodes.
-pub trait DeviceCarrier: Send + Sync {
-    /// Whether a rank is on another node.
-    fn is_remote(&self, rank: u32) -> bool;
-
-    /// A launch will pass these slots. Asks nothing of the driver, so that it may be called from a
-    /// graph.
-    fn expect(&self, launch: &[StagedSlots]);
-}
-
 /// Makes connections between the devices of a communicator, for one of its ranks.
 pub trait DeviceWiring: Send {
     /// Where a connection of this rank lies; its memory is made when it is first needed.

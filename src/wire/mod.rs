@@ -14,8 +14,8 @@
 //! [`gpu`] has the connections of devices, which kernels read and write.
 //!
 //! Beside data: [`board`] says who does what, [`abort`] why the communicator has stopped,
-//! [`reading`] who reads the buffers of others. [`signature`] packs what a call is into the 8 bytes
-//! that travel with every token.
+//! [`reading`] who reads the buffers of others, [`carrier`] who moves tokens between nodes.
+//! [`signature`] packs what a call is into the 8 bytes that travel with every token.
 //!
 //! **Terms.** *Token*: what is published at once. *Line*: its cache line. *Slot*: a buffer for
 //! payload. *Credit*: what readers have given back. *Fan*: one writer and all ranks of a node, for
@@ -28,6 +28,7 @@
 pub mod abort;
 pub mod backing;
 pub mod board;
+pub mod carrier;
 pub mod cast;
 pub mod doorbell;
 pub mod fan;
@@ -56,27 +57,6 @@ pub trait Bell: Send + Sync {
     fn ring(&self, local: usize);
     /// Called after something was published for all other ranks of the node.
     fn ring_others(&self);
-}
-
-/// Carries the tokens of pairs whose ends are on different nodes: the memory of such a pair lies on
-/// both nodes, and somebody has to move what is in it.
-pub trait Carrier: Send {
-    /// Whether a rank is on another node.
-    fn is_remote(&self, rank: usize) -> bool;
-    /// `slots` slots will pass to (`is_send`) or from `peer` on a channel. What has the same number
-    /// `launch` belongs together.
-    fn expect(&self, launch: u64, peer: usize, channel: usize, is_send: bool, slots: u64);
-    /// Whether what is sent on a channel is moved by another rank of the node.
-    fn is_proxied(&self, channel: usize) -> bool;
-    /// Whether payload may lie elsewhere than in slots.
-    fn takes_parts(&self) -> bool;
-    /// Tells what the launch of this number has the network fold: the numbers of type and
-    /// operation, and the bytes of an element.
-    fn announce(&self, _launch: u64, _dtype: i32, _operation: i32, _element_bytes: usize) {}
-    /// The payload of the token at slot count `position` from `peer`, if it has so many bytes, had
-    /// best be put at `data`. That place is the carrier's until the token has been published, or
-    /// the communicator has stopped.
-    fn want(&self, peer: usize, channel: usize, position: u64, data: (*mut u8, usize));
 }
 
 /// Memory that a rank writes payload into.

@@ -13,7 +13,6 @@ use crate::config::Settings;
 use crate::exec::host::carried::Carried;
 use crate::plan::Nodes;
 use crate::proxy::lookout::{Crew, Lookout, Post};
-use crate::proxy::net::fold::Folding;
 use crate::proxy::net::{Handles, Links, Open, ProxiedSenders, Setup, Taking, Through};
 use crate::proxy::service::{self, Staying};
 use crate::proxy::{Attended, OnDeath, Watch};
@@ -27,7 +26,7 @@ use crate::transport::net::mpi::MpiNet;
 use crate::transport::net::socket::{SocketNet, SocketOptions};
 use crate::transport::net::{Handle, Net, Properties};
 use crate::transport::node::NodeMemory;
-use crate::wire::Carrier;
+use crate::wire::carrier::Carrier;
 use crate::wire::stage::StageSource;
 use agreed::AgreedFaces;
 pub(in crate::comm) use folding::Supported;
@@ -37,41 +36,6 @@ use std::sync::Arc;
 
 /// The name of the network that is the program's MPI.
 const MPI: &str = "mpi";
-
-/// Hands over what executors expect.
-struct ByLinks(Arc<Links>);
-
-impl Carrier for ByLinks {
-    #[inline(always)]
-    fn is_remote(&self, rank: usize) -> bool {
-        self.0.is_remote(rank)
-    }
-
-    fn expect(&self, launch: u64, peer: usize, channel: usize, is_send: bool, slots: u64) {
-        self.0.expect(launch, (peer, channel), is_send, slots);
-    }
-
-    fn is_proxied(&self, channel: usize) -> bool {
-        self.0.proxy(channel).is_some()
-    }
-
-    fn takes_parts(&self) -> bool {
-        self.0.net().takes_parts()
-    }
-
-    fn announce(&self, launch: u64, dtype: i32, operation: i32, element_bytes: usize) {
-        let folding = Folding {
-            dtype,
-            operation,
-            element_bytes,
-        };
-        self.0.announce(launch, folding);
-    }
-
-    fn want(&self, peer: usize, channel: usize, position: u64, data: (*mut u8, usize)) {
-        self.0.want((peer, channel), position, data);
-    }
-}
 
 /// Channels between ranks: of those of a layout, the others lead to a network that folds.
 pub(in crate::comm) fn plain_channels(settings: &Settings, channels: usize) -> usize {
@@ -83,7 +47,7 @@ pub(in crate::comm) fn plain_channels(settings: &Settings, channels: usize) -> u
 
 /// Lets the executors of this rank hand tokens for other nodes to `links`.
 pub(in crate::comm) fn carried(links: &Arc<Links>) -> Carried {
-    Carried::by(Box::new(ByLinks(Arc::clone(links))))
+    Carried::by(Arc::clone(links) as Arc<dyn Carrier>)
 }
 
 /// Means of a communicator on several nodes, besides memory.

@@ -6,7 +6,8 @@ use super::{Image, fit};
 use crate::base::Result;
 use crate::plan::window::Binding;
 use crate::plan::{Geometry, Link, Plan, Program, Protocol, Window};
-use crate::wire::gpu::{DeviceWire, StagedSlots};
+use crate::wire::carrier::CarriedSlots;
+use crate::wire::gpu::DeviceWire;
 
 /// A plan, bound to all that its launches have in common.
 pub(super) struct DeviceBound {
@@ -89,7 +90,7 @@ impl DeviceBound {
     }
 
     /// The slots that pass between nodes in a launch with these windows.
-    pub fn staged(&self, windows: &[Window]) -> Vec<StagedSlots> {
+    pub fn staged(&self, windows: &[Window]) -> Vec<CarriedSlots> {
         let used = self.staged.iter();
         used.map(|used| used.slots(&windows[used.lane])).collect()
     }

@@ -3,7 +3,7 @@
 
 use crate::base::{Error, Result};
 use crate::plan::{ConnectionUse, Direction, Link, Operand, Plan, Window};
-use crate::wire::gpu::{DeviceCarrier, StagedSlots};
+use crate::wire::carrier::{CarriedSlots, DeviceCarrier};
 
 /// A connection of a plan to another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +19,8 @@ pub(super) struct StagedUse {
 
 impl StagedUse {
     /// Returns the slots of a launch in which its lane has this window: each slice takes one.
-    pub fn slots(&self, window: &Window) -> StagedSlots {
-        StagedSlots {
+    pub fn slots(&self, window: &Window) -> CarriedSlots {
+        CarriedSlots {
             peer: self.peer,
             channel: self.channel,
             is_send: self.is_send,

@@ -10,7 +10,8 @@ use super::underway::Underway;
 use crate::base::Result;
 use crate::cuda::{self, Context, DeviceKernels, DeviceMemory, GraphKeeps, StreamId};
 use crate::plan::Window;
-use crate::wire::gpu::{DeviceCarrier, DeviceWiring, StagedSlots};
+use crate::wire::carrier::{CarriedSlots, DeviceCarrier};
+use crate::wire::gpu::DeviceWiring;
 use lru::LruCache;
 use std::any::Any;
 use std::num::NonZeroUsize;
@@ -177,7 +178,7 @@ impl Starter {
     }
 
     /// Has somebody move what a launch sends to other nodes, and what it waits for from there.
-    fn carry(&self, slots: Vec<StagedSlots>) {
+    fn carry(&self, slots: Vec<CarriedSlots>) {
         if let Some(carrier) = self.setup.carrier.as_ref().filter(|_| !slots.is_empty()) {
             carrier.expect(&slots);
         }

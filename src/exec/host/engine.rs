@@ -170,9 +170,11 @@ impl HostEngine {
             launch.trial = trial.map(|trial| (trial, clock::now()));
         }
         launch.number = self.wires.carried.number_launch();
-        if let Some((dtype, operation)) = order.folding {
+        if let Some((dtype, operation)) = order.folding
+            && let Some(carrier) = self.wires.carried.carrier()
+        {
             let (number, bytes) = (launch.number, launch.kernel.element_bytes);
-            self.wires.carried.announce(number, dtype, operation, bytes);
+            carrier.announce(number, dtype, operation, bytes);
         }
         launch.in_place = order.in_place;
         launch.stream_bytes = self.stream_bytes;

@@ -9,6 +9,7 @@ use crate::plan::analysis::direct;
 use crate::plan::analysis::outlets::{self, Outlets};
 use crate::plan::window::{Binding, Geometry};
 use crate::plan::{Direction, Operand, Plan, Program, Protocol, Window};
+use crate::wire::carrier::Carrier;
 use crate::wire::ports::{PortId, Ports};
 use std::sync::Arc;
 
@@ -103,14 +104,14 @@ impl Bound {
             let all = of.iter().map(|&(index, _)| index).filter(handed);
             all.map(|index| ends[index]).collect()
         };
-        let remote: Vec<bool> = match wires.carried.somewhere() {
-            true => ends.iter().map(is_remote).collect(),
-            false => Vec::new(),
-        };
-        let straight = wires.carried.takes_parts() && remote.contains(&true);
+        let far = ends.iter().filter(|_| carrier.somewhere());
+        let remote: Vec<bool> = far.map(is_remote).collect();
+        let takes_parts = carrier.carrier().is_some_and(Carrier::takes_parts);
+        let straight = takes_parts && remote.contains(&true);
         let leads_out = |index: usize| {
             // What is sent straight leaves by a port that is written.
-            remote[index] && !carrier.is_proxied(ports.channel(ends[index]))
+            let is_proxied = |it: &dyn Carrier| it.is_proxied(ports.channel(ends[index]));
+            remote[index] && !carrier.carrier().is_some_and(is_proxied)
         };
         let outlets = [false, true].map(|in_place| match straight {
             true => outlets::outlets(&plan, leads_out, in_place),

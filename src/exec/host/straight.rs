@@ -45,7 +45,7 @@ impl LaneRun {
             let chunk = step.chunk_at(self.repetition, plan.chunks());
             let at = At::new(&self.window, self.round, self.slice, &self.scratch);
             let place = at.place(dst, launch, chunk);
-            wires.want(plan.ends[index], (place, bytes), ahead);
+            wires.want(plan.ends[index], ahead, place, bytes);
         }
     }
 }
@@ -53,10 +53,12 @@ impl LaneRun {
 impl Wires {
     /// Says where the payload of a token that is not there yet had best go, at a port that leads to
     /// another node.
-    pub fn want(&mut self, port: PortId, data: (*mut u8, usize), ahead: u32) {
+    pub fn want(&mut self, port: PortId, ahead: u32, place: *mut u8, bytes: usize) {
         if let Some(received) = self.ports.received(port) {
-            let from = (self.ports.peer(port), self.ports.channel(port));
-            self.carried.want(from, received + u64::from(ahead), data);
+            let (peer, channel) = (self.ports.peer(port), self.ports.channel(port));
+            if let Some(carrier) = self.carried.carrier() {
+                carrier.want(peer, channel, received + u64::from(ahead), place, bytes);
+            }
         }
     }
 }

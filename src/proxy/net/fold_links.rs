@@ -1,7 +1,7 @@
 //! The engine where the network folds: which tokens, and how.
 
 use super::active::Sub;
-use super::fold::{Fold, FoldLink, Folding};
+use super::fold::{Fold, FoldLink};
 use super::links::Links;
 use super::trace::Trace;
 use crate::base::{Error, Result};
@@ -17,12 +17,6 @@ impl Links {
         drop(state);
         let mut foldings = self.foldings.lock().unwrap_or_else(PoisonError::into_inner);
         foldings.most = launches;
-    }
-
-    /// Says how a launch folds what it sends to be folded.
-    pub fn announce(&self, launch: u64, folding: Folding) {
-        let mut foldings = self.foldings.lock().unwrap_or_else(PoisonError::into_inner);
-        foldings.announce(launch, folding);
     }
 
     /// Which of so many groups folds what passes on a channel.

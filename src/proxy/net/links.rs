@@ -146,39 +146,6 @@ impl Links {
         &self.ends.net
     }
 
-    /// Says that `slots` slots will pass to (`is_send`) or from a rank on another node, on a
-    /// channel. Ops of the same `launch` belong together.
-    pub fn expect(&self, launch: u64, (peer, channel): (usize, usize), is_send: bool, slots: u64) {
-        if slots == 0 {
-            return;
-        }
-        let mut op = Op {
-            launch,
-            direction: match is_send {
-                true => Direction::Send,
-                false => Direction::Recv,
-            },
-            peer: Rank(peer as u32),
-            channel: channel as u16,
-            slots,
-        };
-        if is_send && self.through.proxy(channel).is_some() {
-            self.busy.fetch_add(1, Ordering::Relaxed);
-            self.through.put(op);
-            self.tell();
-            return;
-        }
-        while let Err(back) = self.offer(op) {
-            op = back;
-            if self.failed() || self.lock().closed {
-                return;
-            }
-            if self.pass() != Pass::Moved {
-                std::thread::yield_now();
-            }
-        }
-    }
-
     /// Tells proxy ranks what waits for them.
     pub(super) fn tell(&self) {
         self.finished(self.through.tell());
@@ -215,13 +182,6 @@ impl Links {
     #[inline(always)]
     pub fn proxy(&self, channel: usize) -> Option<Rank> {
         self.through.proxy(channel)
-    }
-
-    /// Says where the payload of a token that comes from a rank on another node had best be put;
-    /// see [`crate::wire::Carrier::want`].
-    pub fn want(&self, (peer, channel): (usize, usize), position: u64, data: (*mut u8, usize)) {
-        let link = self.ends.index(Rank(peer as u32), channel as u16);
-        self.wanted[link].want(position, data);
     }
 
     /// When the communicator has stopped: nothing moves any more, and the network touches the

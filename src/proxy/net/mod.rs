@@ -31,6 +31,7 @@
 //! - [`wanted`]: where readers want payload that needs no slot.
 
 mod active;
+mod carrier;
 mod closing;
 mod counts;
 mod doors;

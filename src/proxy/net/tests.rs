@@ -14,11 +14,30 @@ use crate::transport::net::Net;
 use crate::transport::net::socket::{SocketNet, SocketOptions};
 use crate::transport::node::NodeMemory;
 use crate::wire::Source;
+use crate::wire::carrier::{CarriedSlots, Carrier};
 use crate::wire::layout::Layout;
 use crate::wire::pair::{PairReceiver, PairSender};
 use std::sync::Arc;
 
 const SLOT_BYTES: usize = 4096;
+
+/// Slots of channel 0 that go to a peer.
+fn sent(peer: u32, slots: u64) -> CarriedSlots {
+    CarriedSlots {
+        peer,
+        channel: 0,
+        is_send: true,
+        slots,
+    }
+}
+
+/// Slots of channel 0 that come from a peer.
+fn received(peer: u32, slots: u64) -> CarriedSlots {
+    CarriedSlots {
+        is_send: false,
+        ..sent(peer, slots)
+    }
+}
 
 /// The memory of a node of its own for each of two ranks.
 fn node(me: usize) -> NodeMemory {
@@ -187,8 +206,8 @@ fn phases_follow_each_other_over_eight_slots() {
     let (first, second, mut writer, mut reader) = two(2);
     first.record();
     second.record();
-    first.expect(0, (1, 0), true, 32);
-    second.expect(0, (0, 0), false, 32);
+    first.expect(0, sent(1, 32));
+    second.expect(0, received(0, 32));
     let mut written = write(&mut writer, 2, 0, 16);
     assert_eq!(written, 4, "four slices of two slots have room");
     settle([&first, &second]);
@@ -249,8 +268,8 @@ fn tokens_of_many_ops_arrive_in_order_and_unchanged() {
     while taken < 1000 {
         while expected < 1000 && random.bool() {
             let slots = random.u64(1..=20).min(1000 - expected);
-            first.expect(launch, (1, 0), true, slots);
-            second.expect(launch, (0, 0), false, slots);
+            first.expect(launch, sent(1, slots));
+            second.expect(launch, received(0, slots));
             (launch, expected) = (launch + 1, expected + slots);
         }
         written = write(&mut writer, 1, written, expected);

@@ -11,7 +11,7 @@ use crate::proxy::net::Links;
 use crate::proxy::net::live::OF_DEVICES;
 use crate::proxy::progress::{Engine, Work};
 use crate::transport::gpu::Stages;
-use crate::wire::gpu::{DeviceCarrier, StagedSlots};
+use crate::wire::carrier::{CarriedSlots, Carrier, DeviceCarrier};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -118,16 +118,16 @@ impl DeviceCarrier for StageCarrier {
         self.links.is_remote(rank as usize)
     }
 
-    fn expect(&self, launch: &[StagedSlots]) {
+    fn expect(&self, launch: &[CarriedSlots]) {
         let number = self.launches.fetch_add(1, Ordering::Relaxed);
         for slots in launch {
             // Plans have no other channels than the stages: an end was made for each.
             let Ok(channel) = self.stages.number(slots.channel) else {
                 continue;
             };
-            let channel = usize::from(self.on_host + channel);
-            let to = (slots.peer as usize, channel);
-            self.links.expect(number, to, slots.is_send, slots.slots);
+            let channel = self.on_host + channel;
+            self.links
+                .expect(number, CarriedSlots { channel, ..*slots });
         }
         if let Some(work) = self.work.get().and_then(Weak::upgrade) {
             Engine::global().add(work);

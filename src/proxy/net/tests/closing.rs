@@ -127,8 +127,8 @@ fn slots_are_registered_once_for_all_calls() {
     let (first, second, mut writer, mut reader) = two_over(net, 1);
     let (mut written, mut taken) = (0, 0);
     for launch in 0..4 {
-        first.expect(launch, (1, 0), true, 8);
-        second.expect(launch, (0, 0), false, 8);
+        first.expect(launch, sent(1, 8));
+        second.expect(launch, received(0, 8));
         let end = 8 * (launch + 1);
         written = write(&mut writer, 1, written, end);
         settle([&first, &second]);
@@ -147,8 +147,8 @@ fn a_sender_that_leaves_at_once_waits_for_its_receiver() {
     let known = Arc::<Known>::default();
     let net = Arc::new(Slow(loopback(), known.clone()));
     let (first, second, mut writer, mut reader) = two_over(net, 1);
-    first.expect(0, (1, 0), true, TOKENS);
-    second.expect(0, (0, 0), false, TOKENS);
+    first.expect(0, sent(1, TOKENS));
+    second.expect(0, received(0, TOKENS));
     // The connection is made, and the receiver has posted its slots.
     settle([&first, &second]);
     assert_eq!(write(&mut writer, 1, 0, TOKENS), TOKENS);
@@ -190,8 +190,8 @@ fn a_sender_that_gives_up_does_not_wait() {
     let known = Arc::<Known>::default();
     let net = Arc::new(Slow(loopback(), known.clone()));
     let (first, second, mut writer, _reader) = two_over(net, 1);
-    first.expect(0, (1, 0), true, 1);
-    second.expect(0, (0, 0), false, 1);
+    first.expect(0, sent(1, 1));
+    second.expect(0, received(0, 1));
     settle([&first, &second]);
     assert_eq!(write(&mut writer, 1, 0, 1), 1);
     first.pass();

@@ -94,8 +94,8 @@ fn nothing_is_published_before_it_is_flushed() {
     let net = Arc::new(Flushing(loopback(), flushed.clone()));
     let (first, second, mut writer, mut reader) = two_over(net, 1);
     second.record();
-    first.expect(0, (1, 0), true, 4);
-    second.expect(0, (0, 0), false, 4);
+    first.expect(0, sent(1, 4));
+    second.expect(0, received(0, 4));
     assert_eq!(write(&mut writer, 1, 0, 4), 4);
     settle([&first, &second]);
     let got = second.recorded();
@@ -111,9 +111,9 @@ fn nothing_is_published_before_it_is_flushed() {
 #[test]
 fn what_waits_holds_up_nothing_else() {
     let (first, second, mut writer, mut reader) = two(1);
-    first.expect(0, (1, 0), false, 4);
-    first.expect(0, (1, 0), true, 4);
-    second.expect(0, (0, 0), false, 4);
+    first.expect(0, received(1, 4));
+    first.expect(0, sent(1, 4));
+    second.expect(0, received(0, 4));
     assert_eq!(write(&mut writer, 1, 0, 4), 4);
     settle([&first, &second]);
     assert_eq!(read(&mut reader, 1, 0), 4);
@@ -124,8 +124,8 @@ fn what_waits_holds_up_nothing_else() {
 #[test]
 fn what_fails_is_kept() {
     let (first, second, mut writer, _reader) = two(1);
-    first.expect(0, (1, 0), true, 12);
-    second.expect(0, (0, 0), false, 12);
+    first.expect(0, sent(1, 12));
+    second.expect(0, received(0, 12));
     assert_eq!(write(&mut writer, 1, 0, 4), 4);
     settle([&first, &second]);
     first.close(true);

@@ -76,7 +76,7 @@ impl Bench {
 #[test]
 fn what_was_begun_for_another_rank_has_arrived_when_it_is_done() {
     let mut bench = bench();
-    bench.receiver.expect(0, (0, 0), false, TOKENS);
+    bench.receiver.expect(0, received(0, TOKENS));
     // Of no use to anybody: rank 0 does not send to itself, and there is no rank 7.
     bench.senders.start(FROM, op(0));
     bench.senders.start(FROM, op(7));
@@ -111,7 +111,7 @@ fn what_was_begun_for_another_rank_has_arrived_when_it_is_done() {
 #[test]
 fn whoever_is_gone_is_not_waited_for() {
     let mut bench = bench();
-    bench.receiver.expect(0, (0, 0), false, TOKENS);
+    bench.receiver.expect(0, received(0, TOKENS));
     bench.senders.start(FROM, op(1));
     assert_eq!(write(&mut bench.writer, 1, 0, 1), 1);
     let senders = &bench.senders;
@@ -144,7 +144,7 @@ fn begun() -> (Bench, Arc<Heard>) {
     let bench = bench();
     let heard = Arc::new(Heard::default());
     bench.senders.belong_to(heard.clone());
-    bench.receiver.expect(0, (0, 0), false, TOKENS);
+    bench.receiver.expect(0, received(0, TOKENS));
     bench.senders.start(FROM, op(1));
     (bench, heard)
 }

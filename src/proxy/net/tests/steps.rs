@@ -40,8 +40,8 @@ fn two_are_done_and_two_are_posted_in_every_step() {
     let (first, second, mut writer, mut reader) = two(2);
     first.record();
     second.record();
-    first.expect(0, (1, 0), true, SLOTS);
-    second.expect(0, (0, 0), false, SLOTS);
+    first.expect(0, sent(1, SLOTS));
+    second.expect(0, received(0, SLOTS));
     let mut written = write(&mut writer, 2, 0, SLOTS / 2);
     assert_eq!(written, 4, "eight slots have room");
     settle([&first, &second]);
@@ -102,7 +102,7 @@ fn a_full_pool_makes_its_caller_drive() {
     first.record();
     let fill = |launches: std::ops::Range<usize>| {
         for launch in launches {
-            first.expect(launch as u64, (1, 0), true, 1);
+            first.expect(launch as u64, sent(1, 1));
         }
     };
     fill(0..QUEUE);
@@ -120,7 +120,7 @@ fn new_operations_are_looked_for_every_so_many_passes() {
         let taking = Taking { every, batch: 16 };
         let (first, _second, _writer, _reader) = two_taking(1, taking);
         first.record();
-        first.expect(0, (1, 0), true, 4);
+        first.expect(0, sent(1, 4));
         first.pass();
         assert_eq!(
             appended(&first),
@@ -128,7 +128,7 @@ fn new_operations_are_looked_for_every_so_many_passes() {
             "with nothing else to do it always looks"
         );
         for launch in 1..4 {
-            first.expect(launch, (1, 0), true, 4);
+            first.expect(launch, sent(1, 4));
             let passes = (1..100).find(|_| {
                 first.pass();
                 appended(&first) == 1
@@ -145,7 +145,7 @@ fn so_many_operations_are_taken_over_at_once() {
         let (first, _second, _writer, _reader) = two_taking(1, taking);
         first.record();
         for launch in 0..40 {
-            first.expect(launch, (1, 0), true, 4);
+            first.expect(launch, sent(1, 4));
         }
         let mut left = 40;
         while left > 0 {
@@ -187,8 +187,8 @@ fn a_profiler_hears_begin_and_end_of_every_span_of_every_step() {
     first.profile(heard[0].clone());
     second.profile(heard[1].clone());
     for (launch, slots) in [(5, 32), (6, 8)] {
-        first.expect(launch, (1, 0), true, slots);
-        second.expect(launch, (0, 0), false, slots);
+        first.expect(launch, sent(1, slots));
+        second.expect(launch, received(0, slots));
     }
     let (mut written, mut taken) = (0, 0);
     while taken < 20 {
@@ -237,15 +237,15 @@ fn a_profiler_hears_begin_and_end_of_every_span_of_every_step() {
 #[test]
 fn a_picture_shows_where_operations_are() {
     let (first, second, mut writer, mut reader) = two(2);
-    first.expect(0, (1, 0), true, 32);
-    first.expect(1, (1, 0), true, 4);
+    first.expect(0, sent(1, 32));
+    first.expect(1, sent(1, 4));
     let waiting = first.picture();
     assert_eq!((waiting.waiting, waiting.live.len()), (2, 0));
     first.pass();
     let line = "launch 0: send to rank 1 on channel 0, 32 slots of up to 4096 bytes: not connected";
     let seen = first.picture().to_string();
     assert!(seen.contains(line), "{seen}");
-    second.expect(0, (0, 0), false, 32);
+    second.expect(0, received(0, 32));
     let mut written = write(&mut writer, 2, 0, 16);
     settle([&first, &second]);
     written = write(&mut writer, 2, written, 16);
