@@ -279,7 +279,7 @@ fn one_flipped_bit_is_one_wrong_element() {
 /// A described machine.
 fn machine(name: &str) -> String {
     format!(
-        "{}/../../../tests/machines/{name}",
+        "{}/../../../tests/topologies/{name}",
         env!("CARGO_MANIFEST_DIR")
     )
 }

@@ -129,7 +129,7 @@ fn the_file_gives_the_order_and_every_channel_its_own() {
 /// The file that init writes has the orders that it used, and that it reads again.
 #[test]
 fn a_dump_that_is_loaded_gives_the_same_orders() {
-    let machines = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/machines/");
+    let machines = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/topologies/");
     let amd = format!("{machines}amd_numa_per_l3.xml");
     let cases: [&[(&str, &str)]; 3] = [
         &[("max_nchannels", "4")],

@@ -6,7 +6,7 @@ use crate::config::Sources;
 use crate::topo::Usable;
 
 fn file(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/topologies");
     folder.join(name)
 }
 

@@ -108,7 +108,7 @@ const SECOND_NIC: &str = "/sys/devices/pci0000:97/0000:97:02.0/0000:98:00.0/virt
 /// Where threads of the first of these ranks go if it uses these network devices; `told` is what
 /// the system says of those that the machine does not list.
 fn with_nics(name: &str, lists: &[&str], nics: &[&str], told: Option<&str>) -> (String, PinReason) {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/topologies");
     let machine = Machine::from_xml_file(&file.join(name)).unwrap();
     let places: Vec<RankPlace> = (0..)
         .zip(lists)

@@ -287,7 +287,7 @@ fn an_error_remains_where_no_machine_is_left() {
         let error = read(text).unwrap_err();
         assert!(error.what.contains(words), "{error}");
     }
-    let files = ["tests/machines", "tests/data/topo"];
+    let files = ["tests/topologies", "tests/data/topo"];
     for folder in files {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
         for file in std::fs::read_dir(folder).unwrap() {

@@ -10,7 +10,7 @@ use super::*;
 
 pub(super) fn described(name: &str) -> Description {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/machines")
+        .join("tests/topologies")
         .join(name);
     TopoFile::read(&path).unwrap().describe().unwrap()
 }

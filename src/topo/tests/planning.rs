@@ -101,7 +101,7 @@ fn the_node_with_the_fewest_rings_decides() {
 /// Plans a host communicator as init does: gathered places, one graph a node, the same channels.
 #[test]
 fn ranks_on_host_memory_agree_on_their_channels() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines/intel_2s_2nic.xml");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/topologies/intel_2s_2nic.xml");
     let machine = Machine::from_xml_file(&path).unwrap();
     // Four ranks a node; ranks of the two nodes take turns.
     let places: Vec<RankPlace> = (0..8)

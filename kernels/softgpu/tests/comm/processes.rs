@@ -202,7 +202,7 @@ fn some_devices_reach_each_other_and_some_do_not() {
         "KOLO_SOFTGPU_TOPOLOGY",
         concat!(
             env!("CARGO_MANIFEST_DIR"),
-            "/../../tests/machines/dgx1_v100.xml"
+            "/../../tests/topologies/dgx1_v100.xml"
         ),
     );
     /// Of each rank; those of another socket are linked where they differ by 4.

@@ -14,7 +14,7 @@ const FILE: (&str, &str) = (
     "KOLO_SOFTGPU_TOPOLOGY",
     concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../../tests/machines/dgx1_v100.xml"
+        "/../../tests/topologies/dgx1_v100.xml"
     ),
 );
 const EIGHT: (&str, &str) = ("KOLO_SOFTGPU_DEVICES", "8");
@@ -108,7 +108,7 @@ test!(
 test!(
     /// Devices of one socket without a link reach each other by the bus, from farther away.
     a_bus_is_no_link, [
-        (FILE.0, concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/machines/pcie_4gpu.xml")),
+        (FILE.0, concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/topologies/pcie_4gpu.xml")),
         ("KOLO_SOFTGPU_DEVICES", "4"),
     ], {
         ok!(cuInit(0));
@@ -143,7 +143,7 @@ test!(
 test!(
     /// A file with too few devices is named.
     too_few_in_the_file, [
-        (FILE.0, concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/machines/pcie_4gpu.xml")),
+        (FILE.0, concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/topologies/pcie_4gpu.xml")),
         ("KOLO_SOFTGPU_DEVICES", "5"),
     ], says "pcie_4gpu.xml: it has 4 GPUs for 5 devices", {
         assert_eq!(code!(cuInit(0)), INVALID_VALUE);

@@ -236,7 +236,7 @@ mod tests {
         let found = told(&[("graph_file", path.to_str().unwrap())]);
         assert!(found[0].1.contains("ring 0"), "{found:?}");
         std::fs::remove_file(&path).unwrap();
-        let machine = tests.join("machines/dgx_a100.xml");
+        let machine = tests.join("topologies/dgx_a100.xml");
         assert_eq!(told(&[("topo_file", machine.to_str().unwrap())]), []);
     }
 

@@ -18,7 +18,7 @@ struct Case {
 
 fn searched(name: &str, ranks: usize, request: Request) -> Case {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../../tests/machines")
+        .join("../../../tests/topologies")
         .join(name);
     let description = TopoFile::read(&path).unwrap().describe().unwrap();
     let seats = spread(&description, ranks).unwrap();
@@ -165,7 +165,7 @@ fn every_line_of_the_legend_is_in_the_picture() {
 /// A card of which neither the system nor the file knows how fast it is.
 #[test]
 fn a_speed_that_nobody_knows_is_called_unknown() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/machines/laptop.xml");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/topologies/laptop.xml");
     let text = std::fs::read_to_string(path).unwrap();
     let unknown = text.replace(" pci_link_speed=\"0.500000\"", "");
     assert_ne!(text, unknown);
