@@ -164,7 +164,7 @@ test-softgpu: ## every case and every fault of the kernels, on GPUs made of soft
 # For machines with a GPU that have neither a network nor a compiler: docs/gpu.md.
 gpu-bundle: kernels ## build the program that tests real GPUs, with all it loads: build/gpu-bundle.tar
 	$(CARGO) build --locked --profile $(PROFILE) -p kolo-device-tests
-	@kernels/device-tests/bundle.sh $(BUILT)/kolo-device-tests build/gpu-bundle build/kernels
+	@tests/machines/device-tests/bundle.sh $(BUILT)/kolo-device-tests build/gpu-bundle build/kernels
 
 test-gpu: gpu-bundle ## the same, and run it here if there is a GPU (at most 18 minutes)
 	@if [ -e /dev/nvidiactl ] || [ -n "$${KOLO_CUDA_LIBRARY:-}" ]; then build/gpu-bundle/run.sh; \

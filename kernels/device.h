@@ -2,7 +2,7 @@
 // GPU.
 //
 // The rest of this folder is plain C++ over these functions. A GPU compiler gets them from here,
-// as PTX; a host compiler gets them from host/machine.h, where each thread of a grid is a fiber.
+// as PTX; a host compiler gets them from machine.h, where each thread of a grid is a fiber.
 //
 // Orders of memory (NVIDIA, "PTX ISA", chapter "Memory Consistency Model"; D. Lustig, S.
 // Sahasrabuddhe, O. Giroux, "A Formal Analysis of the NVIDIA PTX Memory Consistency Model",
@@ -198,5 +198,5 @@ KOLO_FN f64 double_of(u64 bits) { return __longlong_as_double((i64)bits); }
 
 #else
 #define KOLO_UNROLL
-#include "host/machine.h"
+#include "machine.h"
 #endif

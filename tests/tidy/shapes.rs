@@ -198,7 +198,10 @@ mod tests {
             ("src/comm/flight/op.rs", "src/comm"),
             ("src/bin/kolo/main.rs", "src/bin"),
             ("bindings/c/src/comm.rs", "bindings/c"),
-            ("kernels/host/lib.rs", "kernels/host"),
+            (
+                "tests/machines/kernels-host/lib.rs",
+                "tests/machines/kernels-host",
+            ),
         ] {
             assert_eq!(place(path), is);
         }

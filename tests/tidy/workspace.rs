@@ -18,9 +18,9 @@ const ROOTS: [&str; 11] = [
     "bindings/mpi/src/lib.rs",
     "bindings/pmpi/src/lib.rs",
     "bindings/verbs/src/lib.rs",
-    "kernels/device-tests/src/main.rs",
-    "kernels/host/lib.rs",
-    "kernels/softgpu/src/lib.rs",
+    "tests/machines/device-tests/src/main.rs",
+    "tests/machines/kernels-host/lib.rs",
+    "tests/machines/softgpu/src/lib.rs",
 ];
 
 /// Members of the workspace of which no root is read; that of loom has no code of its own.

@@ -1,2 +1,0 @@
-// The kernels of one protocol, for the host.
-#include "../kernels.cu"

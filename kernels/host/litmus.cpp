@@ -1,2 +1,0 @@
-// The litmus kernels of devices, for the host.
-#include "../litmus.cu"

@@ -1,0 +1,2 @@
+// The kernels of one protocol, for the host.
+#include "kernels.cu"

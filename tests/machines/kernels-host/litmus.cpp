@@ -1,0 +1,2 @@
+// The litmus kernels of devices, for the host.
+#include "litmus.cu"
