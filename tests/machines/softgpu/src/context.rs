@@ -2,7 +2,6 @@
 //! uses.
 
 use crate::error::{Answer, Code};
-use crate::state::State;
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
 
@@ -60,74 +59,4 @@ pub fn push(context: u64) {
 /// The thread has none.
 pub fn pop() -> Answer<u64> {
     with_stack(|stack| stack.pop().ok_or(Code::INVALID_CONTEXT))
-}
-
-impl State {
-    pub fn new_context(&mut self, device: u32, flags: u32, is_primary: bool) -> u64 {
-        let id = self.memory.new_id();
-        self.contexts.add(Context {
-            device,
-            flags,
-            is_primary,
-            is_dead: false,
-            id,
-            limits: Vec::new(),
-        })
-    }
-
-    /// A context that can be used.
-    ///
-    /// # Errors
-    /// There is none of this handle, or it was destroyed.
-    pub fn context(&self, handle: u64) -> Answer<&Context> {
-        let context = self.contexts.get(handle)?;
-        match context.is_dead {
-            true => Err(Code::CONTEXT_IS_DESTROYED),
-            false => Ok(context),
-        }
-    }
-
-    /// The primary context of a device, made if nobody uses it yet.
-    pub fn retain_primary(&mut self, device: u32) -> u64 {
-        let primary = self.primaries[device as usize];
-        let handle = match primary.handle {
-            0 => self.new_context(device, primary.flags, true),
-            handle => {
-                if let Ok(context) = self.contexts.get_mut(handle) {
-                    context.is_dead = false;
-                }
-                handle
-            }
-        };
-        let primary = &mut self.primaries[device as usize];
-        primary.handle = handle;
-        primary.users += 1;
-        handle
-    }
-
-    /// Destroys what belongs to a context. Its memory goes, too.
-    pub fn end_context(&mut self, handle: u64) {
-        if let Ok(context) = self.contexts.get_mut(handle) {
-            context.is_dead = true;
-        }
-        for stream in self.streams.of_context(handle) {
-            self.captures.drop_stream(stream);
-        }
-        self.streams.drop_context(handle);
-        self.events.retain(|event| event.context != handle);
-        self.modules.drop_context(handle);
-        let device = self.contexts.get(handle).map(|context| context.device);
-        let State {
-            memory, machine, ..
-        } = self;
-        if let Ok(device) = device {
-            let mut living = self.contexts.iter().filter(|(_, other)| !other.is_dead);
-            if living.all(|(_, other)| other.device != device) {
-                memory.forget_peers(machine, device);
-            }
-        }
-        if let Err(failure) = memory.drop_context(machine, handle) {
-            self.fail(&failure);
-        }
-    }
 }

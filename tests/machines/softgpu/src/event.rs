@@ -1,7 +1,13 @@
 //! Events: marks in streams.
 
-use crate::stream::Point;
 use std::time::Instant;
+
+/// The end of a task: the number `ticket` of its stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Point {
+    pub stream: u64,
+    pub ticket: u64,
+}
 
 /// A mark that can be moved.
 pub struct Event {
@@ -9,8 +15,15 @@ pub struct Event {
     pub has_times: bool,
     /// Where it was recorded last.
     pub record: Option<Record>,
-    /// In which capture, and behind which nodes, if that was in one.
-    pub captured: Option<(u64, Vec<usize>)>,
+    /// Where it was recorded, if that was in a capture.
+    pub captured: Option<CapturedPlace>,
+}
+
+/// A place in a capture: behind these nodes.
+#[derive(Clone)]
+pub struct CapturedPlace {
+    pub capture: u64,
+    pub after: Vec<usize>,
 }
 
 pub struct Record {

@@ -1,7 +1,6 @@
 //! The thread that runs functions of the host, one after the other, in the order in which streams
 //! come to them.
 
-use crate::state;
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +25,14 @@ pub fn is_here() -> bool {
     IS_HOST_THREAD.get()
 }
 
+/// Hears that a function has returned.
+static TELL: OnceLock<fn()> = OnceLock::new();
+
+/// Has `tell` called whenever a function has returned.
+pub fn tells(tell: fn()) {
+    let _ = TELL.set(tell);
+}
+
 /// A call, and where it is said that it has returned.
 type Order = (HostCall, Arc<AtomicBool>);
 
@@ -37,7 +44,9 @@ fn start() -> Sender<Order> {
         for (call, has_ended) in receiver {
             call.run();
             has_ended.store(true, Ordering::Release);
-            state::wake_worker();
+            if let Some(tell) = TELL.get() {
+                tell();
+            }
         }
     };
     let thread = std::thread::Builder::new().name("softgpu-host".into());

@@ -7,6 +7,7 @@
 //! | [`abi`], [`error`], [`table`] | what crosses from C; result codes; handles |
 //! | [`state`], [`worker`] | all devices behind one lock; the thread that is the hardware |
 //! | [`stream`], [`task`], [`event`], [`host_thread`] | queues, what is in them, marks |
+//! | [`hardware`], [`progress`] | what a task uses; how far it is |
 //! | [`graph`] | captures, graphs, user objects |
 //! | [`memory`] | addresses, allocations, physical memory, copies |
 //! | [`context`], [`device`], [`places`], [`module`] | as the driver knows them |
@@ -20,10 +21,12 @@ mod error;
 mod event;
 mod fault;
 mod graph;
+mod hardware;
 mod host_thread;
 mod memory;
 mod module;
 mod places;
+mod progress;
 mod settings;
 mod state;
 mod stream;

@@ -3,23 +3,24 @@
 //! Callers and the worker (worker.rs) take turns: the worker gives the lock to whoever waits after
 //! each short run of the machine, so no call waits longer than that.
 
-use crate::context::{Context, Primary};
+use crate::context::{self, Context, Primary};
 use crate::device::{self, Device};
 use crate::error::{Answer, Code};
-use crate::event::Event;
+use crate::event::Point;
 use crate::fault::Faults;
 use crate::graph::capture::Captures;
 use crate::graph::object::Objects;
-use crate::graph::{Executable, Graph};
+use crate::hardware::Hardware;
+use crate::host_thread;
 use crate::memory::pool::Pool;
 use crate::memory::{Memory, Trouble};
 use crate::module::Modules;
 use crate::places::Joint;
+use crate::progress::{Failed, Step};
 use crate::settings::{self, Settings};
-use crate::stream::{Point, Streams};
+use crate::stream::Streams;
 use crate::table::Table;
-use crate::task::{Failed, Task};
-use crate::worker;
+use crate::task::{Task, TaskExecutable, TaskGraph};
 use kolo_kernels_host::{Machine, Options};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::OnceLock;
@@ -27,21 +28,16 @@ use std::sync::OnceLock;
 /// All devices of this process, and what uses them.
 pub struct State {
     pub settings: Settings,
-    pub machine: Machine,
+    pub hardware: Hardware,
     pub devices: Vec<Device>,
     pub primaries: Vec<Primary>,
     pub contexts: Table<Context>,
     pub streams: Streams,
-    pub events: Table<Event>,
     pub modules: Modules,
-    pub memory: Memory,
-    pub faults: Faults,
     pub captures: Captures,
-    pub graphs: Table<Graph>,
-    pub executables: Table<Executable>,
+    pub graphs: Table<TaskGraph>,
+    pub executables: Table<TaskExecutable>,
     pub objects: Objects,
-    /// Grids may be on the machine.
-    pub has_grids: bool,
     /// Code that every call gives from now on.
     pub failed: Option<Code>,
 }
@@ -58,11 +54,14 @@ struct Driver {
 
 static DRIVER: OnceLock<Driver> = OnceLock::new();
 
+/// The thread that is the hardware, with the lock, and what tells of work and of what has ended.
+pub type Worker = fn(&Mutex<State>, &Condvar, &Condvar);
+
 /// `cuInit`.
 ///
 /// # Errors
 /// A variable is wrong, no device is visible, or a thread or addresses are missing.
-pub fn init() -> Answer {
+pub fn init(worker: Worker) -> Answer {
     static ONCE: Mutex<()> = Mutex::new(());
     let _one = ONCE.lock();
     if let Some(driver) = DRIVER.get() {
@@ -78,7 +77,8 @@ pub fn init() -> Answer {
         process: std::process::id(),
     };
     let driver = DRIVER.get_or_init(|| driver);
-    let run = move || worker::run(&driver.state, &driver.work, &driver.ended);
+    host_thread::tells(wake_worker);
+    let run = move || worker(&driver.state, &driver.work, &driver.ended);
     let thread = std::thread::Builder::new().name("softgpu".into());
     thread
         .spawn(run)
@@ -106,7 +106,7 @@ pub fn enter() -> Answer<Turn> {
 }
 
 /// Tells the worker that a function of the host has returned.
-pub fn wake_worker() {
+fn wake_worker() {
     if let Some(driver) = DRIVER.get() {
         let _state = driver.state.lock();
         driver.work.notify_all();
@@ -128,6 +128,24 @@ impl std::ops::DerefMut for Turn {
 }
 
 impl Turn {
+    /// The context of this thread, and its device.
+    ///
+    /// # Errors
+    /// There is none, or it was destroyed.
+    pub fn current(&self) -> Answer<(u64, u32)> {
+        let handle = context::current();
+        Ok((handle, self.context(handle)?.device))
+    }
+
+    /// The stream of a handle.
+    ///
+    /// # Errors
+    /// There is no such stream.
+    pub fn stream(&mut self, handle: u64) -> Answer<u64> {
+        let current = self.current();
+        self.state.streams.resolve(handle, current)
+    }
+
     /// Waits until all points have been passed.
     ///
     /// # Errors
@@ -154,7 +172,8 @@ impl Turn {
     /// There is no such stream, or a capture forbids it.
     pub fn submit(&mut self, stream: u64, after: Vec<Point>, task: Task) -> Answer<Point> {
         self.state.forbid_implicit(stream)?;
-        let Some(task) = self.state.capture(stream, task)? else {
+        let state = &mut *self.state;
+        let Some(task) = state.captures.take(&mut state.graphs, stream, task)? else {
             return Ok(Point {
                 stream: 0,
                 ticket: 0,
@@ -208,19 +227,21 @@ impl State {
         }
         Ok(State {
             primaries: vec![Primary::default(); devices.len()],
-            machine,
+            hardware: Hardware {
+                machine,
+                memory,
+                events: Table::new(Code::INVALID_HANDLE),
+                faults,
+                has_grids: false,
+            },
             devices,
             contexts: Table::new(Code::INVALID_CONTEXT),
             streams: Streams::default(),
-            events: Table::new(Code::INVALID_HANDLE),
             modules: Modules::new(),
-            memory,
-            faults,
             captures: Captures::default(),
             graphs: Table::new(Code::INVALID_VALUE),
             executables: Table::new(Code::INVALID_VALUE),
             objects: Objects::new(),
-            has_grids: false,
             failed: None,
             settings,
         })
@@ -256,5 +277,107 @@ impl State {
             self.failed = Some(failed.code);
         }
         self.failed.unwrap_or(failed.code)
+    }
+
+    /// # Errors
+    /// A task on this default stream would wait for one that is in a capture.
+    pub fn forbid_implicit(&mut self, stream: u64) -> Answer {
+        self.captures.forbid_implicit(&self.streams, stream)
+    }
+
+    pub fn new_context(&mut self, device: u32, flags: u32, is_primary: bool) -> u64 {
+        let id = self.hardware.memory.new_id();
+        self.contexts.add(Context {
+            device,
+            flags,
+            is_primary,
+            is_dead: false,
+            id,
+            limits: Vec::new(),
+        })
+    }
+
+    /// A context that can be used.
+    ///
+    /// # Errors
+    /// There is none of this handle, or it was destroyed.
+    pub fn context(&self, handle: u64) -> Answer<&Context> {
+        let context = self.contexts.get(handle)?;
+        match context.is_dead {
+            true => Err(Code::CONTEXT_IS_DESTROYED),
+            false => Ok(context),
+        }
+    }
+
+    /// The primary context of a device, made if nobody uses it yet.
+    pub fn retain_primary(&mut self, device: u32) -> u64 {
+        let primary = self.primaries[device as usize];
+        let handle = match primary.handle {
+            0 => self.new_context(device, primary.flags, true),
+            handle => {
+                if let Ok(context) = self.contexts.get_mut(handle) {
+                    context.is_dead = false;
+                }
+                handle
+            }
+        };
+        let primary = &mut self.primaries[device as usize];
+        primary.handle = handle;
+        primary.users += 1;
+        handle
+    }
+
+    /// Destroys what belongs to a context. Its memory goes, too.
+    pub fn end_context(&mut self, handle: u64) {
+        if let Ok(context) = self.contexts.get_mut(handle) {
+            context.is_dead = true;
+        }
+        for stream in self.streams.of_context(handle) {
+            self.captures.drop_stream(stream);
+        }
+        self.streams.drop_context(handle);
+        self.hardware.events.retain(|event| event.context != handle);
+        self.modules.drop_context(handle);
+        let device = self.contexts.get(handle).map(|context| context.device);
+        let Hardware {
+            memory, machine, ..
+        } = &mut self.hardware;
+        if let Ok(device) = device {
+            let mut living = self.contexts.iter().filter(|(_, other)| !other.is_dead);
+            if living.all(|(_, other)| other.device != device) {
+                memory.forget_peers(machine, device);
+            }
+        }
+        if let Err(failure) = memory.drop_context(machine, handle) {
+            self.fail(&failure);
+        }
+    }
+
+    /// Begins what can begin, and goes on with what has begun; whether anything changed.
+    pub fn go_on(&mut self) -> Result<bool, Failed> {
+        let mut moved = false;
+        if self.failed.is_some() {
+            return Ok(false);
+        }
+        for stream in self.streams.handles() {
+            moved |= self.go_on_with(stream)?;
+        }
+        Ok(moved)
+    }
+
+    fn go_on_with(&mut self, stream: u64) -> Result<bool, Failed> {
+        let Some(mut item) = self.streams.take(stream) else {
+            return Ok(false);
+        };
+        let here = Point {
+            stream,
+            ticket: item.ticket,
+        };
+        let step = item.task.step(&mut self.hardware, here)?;
+        match step {
+            Step::Ended => self.streams.has_ended(stream, item.ticket),
+            Step::Moved | Step::Waits => self.streams.put_back(stream, item),
+        }
+        Ok(step != Step::Waits)
     }
 }

@@ -5,17 +5,11 @@
 //! the legacy default stream, which are made when a task is submitted.
 
 use crate::error::{Answer, Code};
+use crate::event::Point;
 use crate::table::new_handle;
 use crate::task::Task;
 use std::collections::{BTreeMap, VecDeque};
 use std::thread::ThreadId;
-
-/// The end of a task: the number `ticket` of its stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Point {
-    pub stream: u64,
-    pub ticket: u64,
-}
 
 /// Which rules a stream follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,14 @@
 //! Tasks of a stream: kernels, copies, fills, functions of the host, marks.
 
 use crate::error::Code;
+use crate::event::Point;
 use crate::graph::run::Run;
+use crate::graph::{Executable, Graph};
+use crate::hardware::Hardware;
 use crate::host_thread::{self, HostCall};
 use crate::memory::bytes::Nowhere;
 use crate::memory::{Kind, Trouble};
-use crate::state::State;
-use crate::stream::Point;
+use crate::progress::{Failed, Step};
 use kolo_kernels_host::{Grid, Kernel};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,25 +16,6 @@ use std::time::Instant;
 
 /// Bytes that a copy moves before the worker looks at something else.
 const PART: usize = 256 << 10;
-
-/// Progress of a task when it was its turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    Ended,
-    /// It did a part.
-    Moved,
-    /// It goes on by itself, or waits.
-    Waits,
-}
-
-impl Step {
-    fn of_part(has_ended: bool) -> Step {
-        match has_ended {
-            true => Step::Ended,
-            false => Step::Moved,
-        }
-    }
-}
 
 /// One piece of work.
 #[derive(Clone)]
@@ -46,7 +29,7 @@ pub enum Task {
     Host(HostCall, Option<Arc<AtomicBool>>),
     /// Memory of a pool is given back.
     Free(u64),
-    Graph(Run),
+    Graph(Run<Task>),
 }
 
 /// A kernel.
@@ -87,25 +70,6 @@ pub struct Fill {
     pub done: u64,
 }
 
-/// Failure that ends the work of all devices.
-#[derive(Debug)]
-pub struct Failed {
-    pub code: Code,
-    pub text: String,
-}
-
-impl From<kolo_kernels_host::Failure> for Failed {
-    fn from(failure: kolo_kernels_host::Failure) -> Failed {
-        Failed {
-            code: match failure.is_access {
-                true => Code::ILLEGAL_ADDRESS,
-                false => Code::LAUNCH_FAILED,
-            },
-            text: failure.to_string(),
-        }
-    }
-}
-
 fn nowhere(what: &str, Nowhere { at }: Nowhere) -> Failed {
     Failed {
         code: Code::ILLEGAL_ADDRESS,
@@ -113,25 +77,41 @@ fn nowhere(what: &str, Nowhere { at }: Nowhere) -> Failed {
     }
 }
 
+/// A graph of tasks, and an instance of it.
+pub type TaskGraph = Graph<Task>;
+pub type TaskExecutable = Executable<Task>;
+
 impl Task {
+    /// `CUgraphNodeType` of a node with it.
+    pub fn kind(&self) -> i32 {
+        match self {
+            Task::Launch(_) => 0,
+            Task::Copy(_) => 1,
+            Task::Fill(_) => 2,
+            Task::Host(..) => 3,
+            Task::Graph(_) => 4,
+            Task::Mark | Task::Record(_) | Task::Free(_) => 5,
+        }
+    }
+
     /// Goes on with it.
     ///
     /// # Errors
     /// What it does is wrong: no device does anything any more.
-    pub fn step(&mut self, state: &mut State, here: Point) -> Result<Step, Failed> {
+    pub fn step(&mut self, on: &mut Hardware, here: Point) -> Result<Step, Failed> {
         match self {
             Task::Mark => Ok(Step::Ended),
             Task::Record(event) => {
-                let event = state.events.get_mut(*event).ok();
+                let event = on.events.get_mut(*event).ok();
                 let record = event.and_then(|event| event.record.as_mut());
                 if let Some(record) = record.filter(|record| record.point == here) {
                     record.passed = Some(Instant::now());
                 }
                 Ok(Step::Ended)
             }
-            Task::Launch(launch) => launch.step(state),
-            Task::Copy(copy) => copy.step(state),
-            Task::Fill(fill) => fill.step(state),
+            Task::Launch(launch) => launch.step(on),
+            Task::Copy(copy) => copy.step(on),
+            Task::Fill(fill) => fill.step(on),
             Task::Host(call, has_ended) => Ok(match has_ended {
                 Some(has_ended) if has_ended.load(Ordering::Acquire) => Step::Ended,
                 Some(_) => Step::Waits,
@@ -140,11 +120,11 @@ impl Task {
                     Step::Moved
                 }
             }),
-            Task::Graph(run) => run.step(state, here),
+            Task::Graph(run) => run.step(|task| task.step(on, here)),
             Task::Free(base) => {
-                let State {
+                let Hardware {
                     memory, machine, ..
-                } = state;
+                } = on;
                 let freed = memory.free(machine, *base, |kind| matches!(kind, Kind::Pooled(_)));
                 match freed {
                     Err(Trouble::Failure(failure)) => Err(failure.into()),
@@ -157,34 +137,34 @@ impl Task {
 }
 
 impl Launch {
-    fn step(&mut self, state: &mut State) -> Result<Step, Failed> {
+    fn step(&mut self, on: &mut Hardware) -> Result<Step, Failed> {
         if let Some(grid) = self.grid {
-            return Ok(match state.machine.is_over(grid) {
+            return Ok(match on.machine.is_over(grid) {
                 true => Step::Ended,
                 false => Step::Waits,
             });
         }
-        if state.faults.hits_launch() {
+        if on.faults.hits_launch() {
             return Err(Failed {
                 code: Code::LAUNCH_FAILED,
                 text: "a launch fails because KOLO_SOFTGPU_FAULT asks for it".into(),
             });
         }
         let (device, blocks, threads) = (self.device, self.blocks, self.threads);
-        let grid = state
+        let grid = on
             .machine
             .launch(device, &self.kernel, blocks, threads, &self.bytes)?;
         self.grid = Some(grid);
-        state.has_grids = true;
+        on.has_grids = true;
         Ok(Step::Moved)
     }
 }
 
 impl Copy {
-    fn step(&mut self, state: &mut State) -> Result<Step, Failed> {
-        let State {
+    fn step(&mut self, on: &mut Hardware) -> Result<Step, Failed> {
+        let Hardware {
             memory, machine, ..
-        } = state;
+        } = on;
         let part = ((self.bytes - self.done) as usize).min(PART);
         let to = self.to + self.done;
         let written = match &self.from {
@@ -205,10 +185,10 @@ impl Copy {
 }
 
 impl Fill {
-    fn step(&mut self, state: &mut State) -> Result<Step, Failed> {
-        let State {
+    fn step(&mut self, on: &mut Hardware) -> Result<Step, Failed> {
+        let Hardware {
             memory, machine, ..
-        } = state;
+        } = on;
         let part = ((self.bytes - self.done) as usize).min(PART);
         let pattern = &self.pattern.to_le_bytes()[..self.width];
         let bytes = pattern.repeat(part / self.width);

@@ -1,8 +1,6 @@
 //! The thread that is the hardware: it goes on with the tasks of all streams, and runs the machine.
 
 use crate::state::State;
-use crate::stream::Point;
-use crate::task::{Failed, Step};
 use kolo_kernels_host::State as Run;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
@@ -35,8 +33,8 @@ pub fn run(state: &Mutex<State>, work: &Condvar, ended: &Condvar) {
             work.wait(&mut state);
             continue;
         }
-        let run = match state.has_grids {
-            true => state.machine.run_until_idle(TURN),
+        let run = match state.hardware.has_grids {
+            true => state.hardware.machine.run_until_idle(TURN),
             false => Ok(Run::Over),
         };
         match run {
@@ -45,7 +43,7 @@ pub fn run(state: &Mutex<State>, work: &Condvar, ended: &Condvar) {
                 ended.notify_all();
             }
             Ok(Run::Running) => {
-                let now = state.machine.counts().landed;
+                let now = state.hardware.machine.counts().landed;
                 if now != landed {
                     (vain, landed) = (0, now);
                 }
@@ -60,39 +58,9 @@ pub fn run(state: &Mutex<State>, work: &Condvar, ended: &Condvar) {
                 vain = LOOKS - LOOKS_AGAIN;
             }
             // What waited for these grids can begin.
-            Ok(Run::Over) if state.has_grids => state.has_grids = false,
+            Ok(Run::Over) if state.hardware.has_grids => state.hardware.has_grids = false,
             Ok(Run::Over) if moved => MutexGuard::bump(&mut state),
             Ok(Run::Over) => work.wait(&mut state),
         }
-    }
-}
-
-impl State {
-    /// Begins what can begin, and goes on with what has begun; whether anything changed.
-    fn go_on(&mut self) -> Result<bool, Failed> {
-        let mut moved = false;
-        if self.failed.is_some() {
-            return Ok(false);
-        }
-        for stream in self.streams.handles() {
-            moved |= self.go_on_with(stream)?;
-        }
-        Ok(moved)
-    }
-
-    fn go_on_with(&mut self, stream: u64) -> Result<bool, Failed> {
-        let Some(mut item) = self.streams.take(stream) else {
-            return Ok(false);
-        };
-        let here = Point {
-            stream,
-            ticket: item.ticket,
-        };
-        let step = item.task.step(self, here)?;
-        match step {
-            Step::Ended => self.streams.has_ended(stream, item.ticket),
-            Step::Moved | Step::Waits => self.streams.put_back(stream, item),
-        }
-        Ok(step != Step::Waits)
     }
 }

@@ -96,7 +96,8 @@ driver! {
     10_010 cuStreamBeginCapture_v2(stream: u64, mode: i32) {
         let mut turn = live()?;
         let stream = turn.stream(stream)?;
-        turn.begin_capture(stream, Mode::new(mode)?)
+        let state = &mut *turn.state;
+        state.captures.begin(&state.streams, &mut state.graphs, stream, Mode::new(mode)?)
     }
 
     10_000 cuStreamEndCapture(stream: u64, to: Out<u64>) {
@@ -105,7 +106,8 @@ driver! {
         if !to.is_asked() {
             return Err(Code::INVALID_VALUE);
         }
-        let ended = turn.end_capture(stream);
+        let state = &mut *turn.state;
+        let ended = state.captures.end(&mut state.graphs, stream);
         to.set(*ended.as_ref().unwrap_or(&0))?;
         ended.map(|_| ())
     }

@@ -18,7 +18,7 @@ enum Sides {
 
 fn check(turn: &Turn, (to, from): (u64, u64), bytes: u64, sides: Sides) -> Answer {
     turn.current()?;
-    let memory = &turn.memory;
+    let memory = &turn.hardware.memory;
     let is_known = |at| memory.find(at).is_some();
     let (to_known, from_known) = match sides {
         Sides::Any => (true, true),
@@ -70,17 +70,18 @@ fn later((to, from): (u64, u64), bytes: usize, sides: Sides, stream: u64) -> Ans
     check(&turn, (to, from), bytes, sides)?;
     // A node of a graph reads and writes when it is launched.
     let is_captured = turn.captures.of(stream).is_some();
-    let source = match turn.memory.is_plain(from, bytes) && !is_captured {
+    let source = match turn.hardware.memory.is_plain(from, bytes) && !is_captured {
         false => Source::At(from),
         true => {
             let mut kept = vec![0; bytes as usize];
-            turn.memory
+            turn.hardware
+                .memory
                 .read(from, &mut kept)
                 .map_err(|_| Code::INVALID_VALUE)?;
             Source::Kept(Arc::from(kept))
         }
     };
-    let waits = turn.memory.is_plain(to, bytes) && !is_captured;
+    let waits = turn.hardware.memory.is_plain(to, bytes) && !is_captured;
     let task = Task::Copy(Copy {
         to,
         from: source,
@@ -102,8 +103,8 @@ fn fill(to: u64, (pattern, width): (u32, usize), count: usize) -> Answer<(Turn, 
         return Ok((turn, None));
     }
     let is_good = to.is_multiple_of(width as u64)
-        && turn.memory.find(to).is_some()
-        && turn.memory.is_there(to, bytes);
+        && turn.hardware.memory.find(to).is_some()
+        && turn.hardware.memory.is_there(to, bytes);
     if !is_good {
         return Err(Code::INVALID_VALUE);
     }
@@ -121,7 +122,7 @@ fn fill_now(to: u64, pattern: (u32, usize), count: usize) -> Answer {
     match fill(to, pattern, count)? {
         (_, None) => Ok(()),
         (mut turn, Some(task)) => {
-            turn.forbid_capture()?;
+            turn.captures.forbid()?;
             now_on_legacy(&mut turn, task)
         }
     }

@@ -1,11 +1,10 @@
 //! Beginning and end of every call.
 
-use crate::context;
 use crate::error::{Answer, Code};
 use crate::host_thread;
+use crate::progress::Failed;
 use crate::settings;
 use crate::state::{self, Turn};
-use crate::task::Failed;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A function of the driver: since which version (13000 is 13.0), and where it is.
@@ -39,7 +38,7 @@ pub fn call(name: &str, since: i32, body: impl FnOnce() -> Answer) -> i32 {
 /// `cuInit` was not called.
 pub fn enter() -> Answer<Turn> {
     let mut turn = state::enter()?;
-    if turn.faults.is_lost_now() {
+    if turn.hardware.faults.is_lost_now() {
         turn.fail(&Failed {
             code: Code::LAUNCH_FAILED,
             text: "all devices are lost because KOLO_SOFTGPU_FAULT asks for it".into(),
@@ -66,7 +65,7 @@ pub fn live() -> Answer<Turn> {
 /// A capture does; it is invalid now.
 pub fn outside() -> Answer<Turn> {
     let mut turn = live()?;
-    turn.forbid_capture()?;
+    turn.captures.forbid()?;
     Ok(turn)
 }
 
@@ -76,29 +75,9 @@ pub fn outside() -> Answer<Turn> {
 /// They are lost.
 pub fn present() -> Answer<Turn> {
     let turn = enter()?;
-    match turn.faults.is_lost() {
+    match turn.hardware.faults.is_lost() {
         false => Ok(turn),
         true => Err(Code::NO_DEVICE),
-    }
-}
-
-impl Turn {
-    /// The context of this thread, and its device.
-    ///
-    /// # Errors
-    /// There is none, or it was destroyed.
-    pub fn current(&self) -> Answer<(u64, u32)> {
-        let handle = context::current();
-        Ok((handle, self.context(handle)?.device))
-    }
-
-    /// The stream of a handle.
-    ///
-    /// # Errors
-    /// There is no such stream.
-    pub fn stream(&mut self, handle: u64) -> Answer<u64> {
-        let current = self.current();
-        self.state.streams.resolve(handle, current)
     }
 }
 

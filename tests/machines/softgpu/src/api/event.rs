@@ -3,19 +3,19 @@
 use super::entry::{driver, enter, live, outside};
 use crate::abi::Out;
 use crate::error::{Answer, Code};
-use crate::event::{BETWEEN_PROCESSES, Event, FLAGS, Record, WITHOUT_TIMES};
+use crate::event::{BETWEEN_PROCESSES, Event, FLAGS, Point, Record, WITHOUT_TIMES};
 use crate::state::Turn;
-use crate::stream::Point;
+
 use crate::task::Task;
 use std::time::Instant;
 
 fn record(event: u64, stream: u64) -> Answer {
     let mut turn = live()?;
     let stream = turn.stream(stream)?;
-    if turn.events.get(event)?.context != turn.streams.get(stream)?.context {
+    if turn.hardware.events.get(event)?.context != turn.streams.get(stream)?.context {
         return Err(Code::INVALID_HANDLE);
     }
-    let captured = turn.captured_place(stream)?;
+    let captured = turn.captures.place(stream)?;
     let record = match &captured {
         Some(_) => None,
         None => Some(Record {
@@ -23,15 +23,16 @@ fn record(event: u64, stream: u64) -> Answer {
             passed: None,
         }),
     };
-    let event = turn.events.get_mut(event)?;
+    let event = turn.hardware.events.get_mut(event)?;
     (event.record, event.captured) = (record, captured);
     Ok(())
 }
 
 /// Where an event was recorded, for calls that no capture allows.
 fn point(turn: &mut Turn, event: u64) -> Answer<Option<Point>> {
-    let known = turn.events.get(event)?;
-    if let Some((capture, _)) = known.captured {
+    let known = turn.hardware.events.get(event)?;
+    if let Some(place) = &known.captured {
+        let capture = place.capture;
         turn.captures.invalidate(capture);
         return Err(Code::CAPTURED_EVENT);
     }
@@ -40,7 +41,7 @@ fn point(turn: &mut Turn, event: u64) -> Answer<Option<Point>> {
 
 /// When an event was passed.
 fn passed(turn: &Turn, event: u64) -> Answer<Instant> {
-    let event = turn.events.get(event)?;
+    let event = turn.hardware.events.get(event)?;
     let record = event.record.as_ref().filter(|_| event.has_times);
     record
         .ok_or(Code::INVALID_HANDLE)?
@@ -69,12 +70,12 @@ driver! {
             return Err(Code::NOT_SUPPORTED);
         }
         let has_times = flags & WITHOUT_TIMES == 0;
-        to.set(turn.events.add(Event { context, has_times, record: None, captured: None }))
+        to.set(turn.hardware.events.add(Event { context, has_times, record: None, captured: None }))
     }
 
     4_000 cuEventDestroy_v2(event: u64) {
         let mut turn = enter()?;
-        turn.events.remove(event)?;
+        turn.hardware.events.remove(event)?;
         turn.failed.map_or(Ok(()), Err)
     }
 

@@ -4,8 +4,7 @@ use super::entry::{driver, enter, live};
 use crate::abi::Out;
 use crate::error::{Answer, Code};
 use crate::graph::run::Run;
-use crate::graph::{self, Executable, Graph};
-use crate::task::Task;
+use crate::task::{Task, TaskExecutable, TaskGraph};
 use std::ffi::{c_char, c_void};
 
 fn instantiate(to: &Out<u64>, graph: u64) -> Answer {
@@ -14,7 +13,7 @@ fn instantiate(to: &Out<u64>, graph: u64) -> Answer {
     if known.is_open || !to.is_asked() {
         return Err(Code::INVALID_VALUE);
     }
-    let executable = Executable {
+    let executable = TaskExecutable {
         instance: known.instantiate(),
         last: None,
     };
@@ -32,7 +31,7 @@ driver! {
         if flags != 0 || !to.is_asked() {
             return Err(Code::INVALID_VALUE);
         }
-        to.set(turn.graphs.add(Graph::default()))
+        to.set(turn.graphs.add(TaskGraph::default()))
     }
 
     10_000 cuGraphDestroy(graph: u64) {
@@ -65,7 +64,7 @@ driver! {
         let turn = live()?;
         let mut all = turn.graphs.iter().flat_map(|(_, graph)| &graph.nodes);
         let found = all.find(|known| known.handle == node).ok_or(Code::INVALID_VALUE)?;
-        kind.set(graph::kind(&found.task))
+        kind.set(found.task.kind())
     }
 
     11_000 cuGraphInstantiate_v2(

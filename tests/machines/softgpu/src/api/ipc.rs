@@ -12,7 +12,7 @@ driver! {
     4_010 cuIpcGetMemHandle(to: Out<Handle>, at: u64) {
         let turn = live()?;
         let numbers: Vec<u32> = turn.devices.iter().map(|device| device.number).collect();
-        to.set(turn.memory.ipc_handle(at, |device| numbers[device as usize])?)
+        to.set(turn.hardware.memory.ipc_handle(at, |device| numbers[device as usize])?)
     }
 
     11_000 cuIpcOpenMemHandle_v2(to: Out<u64>, handle: Handle, flags: u32) {
@@ -27,7 +27,7 @@ driver! {
         if owner != device && !turn.reaches(device, owner) {
             return Err(Code::PEER_ACCESS_UNSUPPORTED);
         }
-        let state = &mut *turn.state;
+        let state = &mut turn.state.hardware;
         let user = (device, context);
         to.set(state.memory.ipc_open(&mut state.machine, user, &handle, owner)?)
     }
@@ -36,7 +36,7 @@ driver! {
         let mut turn = outside()?;
         let (_, device) = turn.current()?;
         turn.wait_for_device(device)?;
-        let state = &mut *turn.state;
+        let state = &mut turn.state.hardware;
         let closed = state.memory.ipc_close(&mut state.machine, base);
         closed.map_err(|trouble| turn.code(trouble))
     }

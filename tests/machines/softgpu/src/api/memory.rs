@@ -9,14 +9,18 @@ use crate::state::Turn;
 /// Gives memory back, after all work of its device that was issued before.
 fn free(base: u64, is_good: fn(Kind) -> bool) -> Answer {
     let mut turn = outside()?;
-    let found = turn.memory.at(base).filter(|found| is_good(found.kind));
+    let found = turn
+        .hardware
+        .memory
+        .at(base)
+        .filter(|found| is_good(found.kind));
     let device = found.ok_or(Code::INVALID_VALUE)?.device;
     turn.wait_for_device(device)?;
     free_now(&mut turn, base, is_good)
 }
 
 fn free_now(turn: &mut Turn, base: u64, is_good: fn(Kind) -> bool) -> Answer {
-    let state = &mut *turn.state;
+    let state = &mut turn.state.hardware;
     let freed = state.memory.free(&mut state.machine, base, is_good);
     freed.map_err(|trouble| turn.code(trouble))
 }
@@ -25,7 +29,7 @@ fn free_now(turn: &mut Turn, base: u64, is_good: fn(Kind) -> bool) -> Answer {
 fn allocate_of_host(bytes: usize, kind: Kind) -> Answer<u64> {
     let mut turn = outside()?;
     let (context, device) = turn.current()?;
-    let state = &mut *turn.state;
+    let state = &mut turn.state.hardware;
     let (machine, bytes) = (&mut state.machine, bytes as u64);
     state
         .memory
@@ -44,8 +48,8 @@ driver! {
             return Err(Code::INVALID_VALUE);
         }
         turn.wait_for_device(device)?;
-        turn.faults.memory()?;
-        let state = &mut *turn.state;
+        turn.hardware.faults.memory()?;
+        let state = &mut turn.state.hardware;
         let (machine, owner) = (&mut state.machine, (device, context));
         to.set(state.memory.allocate(machine, owner, bytes as u64, Kind::Device)?)
     }
@@ -62,14 +66,15 @@ driver! {
     3_020 cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) {
         let turn = live()?;
         let (_, device) = turn.current()?;
-        let (all, used) = (turn.memory.total, turn.memory.used[device as usize].bytes());
+        let memory = &turn.hardware.memory;
+        let (all, used) = (memory.total, memory.used[device as usize].bytes());
         free.set(all.saturating_sub(used) as usize)?;
         total.set(all as usize)
     }
 
     3_020 cuMemGetAddressRange_v2(base: Out<u64>, bytes: Out<usize>, at: u64) {
         let turn = live()?;
-        let found = turn.memory.find(at).ok_or(Code::NOT_FOUND)?;
+        let found = turn.hardware.memory.find(at).ok_or(Code::NOT_FOUND)?;
         base.set_if_asked(found.base);
         bytes.set_if_asked(found.bytes as usize);
         Ok(())
@@ -106,14 +111,14 @@ driver! {
         if flags & !REGISTER_FLAGS != 0 {
             return Err(Code::INVALID_VALUE);
         }
-        let state = &mut *turn.state;
+        let state = &mut turn.state.hardware;
         let (machine, place) = (&mut state.machine, (base, bytes as u64));
         state.memory.register(machine, (device, context), place, flags)
     }
 
     4_000 cuMemHostUnregister(base: u64) {
         let mut turn = outside()?;
-        let found = turn.memory.at(base);
+        let found = turn.hardware.memory.at(base);
         let found = found.filter(|found| matches!(found.kind, Kind::Registered(_)));
         let device = found.ok_or(Code::HOST_MEMORY_NOT_REGISTERED)?.device;
         turn.wait_for_device(device)?;
@@ -122,7 +127,7 @@ driver! {
 
     3_020 cuMemHostGetDevicePointer_v2(to: Out<u64>, at: u64, flags: u32) {
         let turn = live()?;
-        let found = turn.memory.find(at).filter(|found| found.kind.is_of_host());
+        let found = turn.hardware.memory.find(at).filter(|found| found.kind.is_of_host());
         if flags != 0 || found.is_none() {
             return Err(Code::INVALID_VALUE);
         }
@@ -131,7 +136,7 @@ driver! {
 
     2_030 cuMemHostGetFlags(flags: Out<u32>, at: u64) {
         let turn = live()?;
-        match turn.memory.find(at).map(|found| found.kind) {
+        match turn.hardware.memory.find(at).map(|found| found.kind) {
             // Everything is mapped, whether the caller asked for it or not.
             Some(Kind::Pinned(given) | Kind::Registered(given)) => flags.set(given | 2),
             _ => Err(Code::INVALID_VALUE),

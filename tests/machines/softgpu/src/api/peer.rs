@@ -45,7 +45,7 @@ driver! {
         if who == whose || !turn.reaches(who, whose) {
             return Err(Code::PEER_ACCESS_UNSUPPORTED);
         }
-        let state = &mut *turn.state;
+        let state = &mut turn.state.hardware;
         state.memory.enable_peer(&mut state.machine, who, whose)
     }
 
@@ -53,7 +53,7 @@ driver! {
         let mut turn = live()?;
         let (_, who) = turn.current()?;
         let whose = turn.context(peer)?.device;
-        let state = &mut *turn.state;
+        let state = &mut turn.state.hardware;
         state.memory.disable_peer(&mut state.machine, who, whose)
     }
 }

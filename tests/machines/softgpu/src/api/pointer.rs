@@ -8,7 +8,7 @@ driver! {
     4_000 cuPointerGetAttribute(to: Out<u8>, attribute: i32, at: u64) {
         let turn = live()?;
         turn.current()?;
-        turn.memory.attribute(at, attribute, &to)
+        turn.hardware.memory.attribute(at, attribute, &to)
     }
 
     7_000 cuPointerGetAttributes(
@@ -22,7 +22,7 @@ driver! {
         let attributes = attributes.list(count as usize)?;
         let places = to.list(count as usize)?;
         for (attribute, place) in attributes.into_iter().zip(places) {
-            turn.memory.attribute_or_nothing(at, attribute, &Out::at(place))?;
+            turn.hardware.memory.attribute_or_nothing(at, attribute, &Out::at(place))?;
         }
         Ok(())
     }
@@ -30,7 +30,7 @@ driver! {
     6_000 cuPointerSetAttribute(_value: In<u32>, attribute: i32, at: u64) {
         let turn = live()?;
         // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: copies here are never late for who waits for them.
-        match attribute == 6 && turn.memory.find(at).is_some() {
+        match attribute == 6 && turn.hardware.memory.find(at).is_some() {
             true => Ok(()),
             false => Err(Code::INVALID_VALUE),
         }

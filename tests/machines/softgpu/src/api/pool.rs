@@ -12,16 +12,16 @@ fn allocate(to: &Out<u64>, bytes: usize, pool: Option<u64>, stream: u64) -> Answ
     let mut turn = live()?;
     let stream = turn.stream(stream)?;
     // Nodes of memory are not modelled.
-    turn.forbid_capture_of(stream)?;
+    turn.captures.forbid_of(stream)?;
     if !to.is_asked() {
         return Err(Code::INVALID_VALUE);
     }
     let device = turn.streams.get(stream)?.device;
     let pool = pool.unwrap_or(turn.devices[device as usize].pool);
-    let device = turn.memory.pools.get(pool)?.device;
-    turn.faults.memory()?;
+    let device = turn.hardware.memory.pools.get(pool)?.device;
+    turn.hardware.faults.memory()?;
     // The address can be used at once: whoever frees memory does so in the order of a stream.
-    let state = &mut *turn.state;
+    let state = &mut turn.state.hardware;
     let (machine, kind) = (&mut state.machine, Kind::Pooled(pool));
     to.set(
         state
@@ -51,7 +51,7 @@ driver! {
     11_020 cuDeviceSetMemPool(device: i32, pool: u64) {
         let mut turn = live()?;
         let at = turn.device(device)?;
-        if turn.memory.pools.get(pool)?.device != at {
+        if turn.hardware.memory.pools.get(pool)?.device != at {
             return Err(Code::INVALID_VALUE);
         }
         turn.devices[at as usize].pool = pool;
@@ -69,12 +69,12 @@ driver! {
             return Err(Code::NOT_SUPPORTED);
         }
         let device = turn.device(props.location.id)?;
-        to.set(turn.memory.pools.add(Pool::new(device, false)))
+        to.set(turn.hardware.memory.pools.add(Pool::new(device, false)))
     }
 
     11_020 cuMemPoolDestroy(pool: u64) {
         let mut turn = live()?;
-        if turn.memory.pools.get(pool)?.is_default {
+        if turn.hardware.memory.pools.get(pool)?.is_default {
             return Err(Code::INVALID_VALUE);
         }
         for device in &mut turn.devices {
@@ -82,16 +82,16 @@ driver! {
                 device.pool = device.default_pool;
             }
         }
-        turn.memory.pools.remove(pool).map(|_| ())
+        turn.hardware.memory.pools.remove(pool).map(|_| ())
     }
 
     11_020 cuMemPoolTrimTo(pool: u64, _least: usize) {
-        live()?.memory.pools.get(pool).map(|_| ())
+        live()?.hardware.memory.pools.get(pool).map(|_| ())
     }
 
     11_020 cuMemPoolSetAttribute(pool: u64, attribute: i32, value: In<u64>) {
         let mut turn = live()?;
-        let pool = turn.memory.pools.get_mut(pool)?;
+        let pool = turn.hardware.memory.pools.get_mut(pool)?;
         match attribute {
             THRESHOLD => pool.threshold = value.get()?,
             other if FLAGS.contains(&other) || RESERVED.contains(&other) => {}
@@ -102,11 +102,11 @@ driver! {
 
     11_020 cuMemPoolGetAttribute(pool: u64, attribute: i32, to: Out<u64>) {
         let turn = live()?;
-        let known = turn.memory.pools.get(pool)?;
+        let known = turn.hardware.memory.pools.get(pool)?;
         match attribute {
             THRESHOLD => to.set(known.threshold),
             other if FLAGS.contains(&other) => to.cast::<i32>().set(1),
-            other if RESERVED.contains(&other) => to.set(turn.memory.pool_bytes(pool)),
+            other if RESERVED.contains(&other) => to.set(turn.hardware.memory.pool_bytes(pool)),
             _ => Err(Code::INVALID_VALUE),
         }
     }
@@ -115,7 +115,7 @@ driver! {
         let mut turn = live()?;
         for one in list.list(count)? {
             let who = turn.device(one.location.id)?;
-            let known = turn.memory.pools.get(pool)?;
+            let known = turn.hardware.memory.pools.get(pool)?;
             let is_own = known.device == who;
             let Access { loads, stores } = known.access;
             if is_own && one.flags != 3 || one.location.kind != ON_DEVICE {
@@ -131,7 +131,7 @@ driver! {
                 3 => Access { loads: loads | bit, stores: stores | bit },
                 _ => return Err(Code::INVALID_VALUE),
             };
-            let state = &mut *turn.state;
+            let state = &mut turn.state.hardware;
             state.memory.allow_pool(&mut state.machine, pool, access)?;
         }
         Ok(())
@@ -140,7 +140,7 @@ driver! {
     11_020 cuMemPoolGetAccess(flags: Out<i32>, pool: u64, location: In<Location>) {
         let turn = live()?;
         let who = turn.device(location.get()?.id)?;
-        let Access { loads, stores } = turn.memory.pools.get(pool)?.access;
+        let Access { loads, stores } = turn.hardware.memory.pools.get(pool)?.access;
         flags.set(match (loads >> who & 1, stores >> who & 1) {
             (_, 1) => 3,
             (1, _) => 1,
@@ -159,8 +159,8 @@ driver! {
     11_020 cuMemFreeAsync(base: u64, stream: u64) {
         let mut turn = live()?;
         let stream = turn.stream(stream)?;
-        turn.forbid_capture_of(stream)?;
-        let known = turn.memory.at(base).map(|found| found.kind);
+        turn.captures.forbid_of(stream)?;
+        let known = turn.hardware.memory.at(base).map(|found| found.kind);
         match known {
             Some(Kind::Pooled(_)) => turn.submit(stream, Vec::new(), Task::Free(base)).map(|_| ()),
             _ => Err(Code::INVALID_VALUE),

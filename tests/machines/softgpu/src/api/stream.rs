@@ -48,8 +48,8 @@ driver! {
     2_000 cuStreamQuery(stream: u64) {
         let mut turn = live()?;
         let stream = turn.stream(stream)?;
-        turn.forbid_capture_of(stream)?;
-        turn.forbid_capture()?;
+        turn.captures.forbid_of(stream)?;
+        turn.captures.forbid()?;
         turn.forbid_implicit(stream)?;
         match turn.streams.end(stream) {
             None => Ok(()),
@@ -60,8 +60,8 @@ driver! {
     2_000 cuStreamSynchronize(stream: u64) {
         let mut turn = live()?;
         let stream = turn.stream(stream)?;
-        turn.forbid_capture_of(stream)?;
-        turn.forbid_capture()?;
+        turn.captures.forbid_of(stream)?;
+        turn.captures.forbid()?;
         turn.forbid_implicit(stream)?;
         let end = turn.streams.end(stream);
         turn.wait(end.as_slice())
@@ -73,14 +73,17 @@ driver! {
         if flags > 1 {
             return Err(Code::INVALID_VALUE);
         }
-        let known = turn.events.get(event)?;
+        let known = turn.hardware.events.get(event)?;
         let (record, captured) = (known.record.as_ref(), known.captured.clone());
         match (record.map(|record| record.point), captured) {
-            (_, Some(place)) => turn.join_capture(stream, place),
+            (_, Some(place)) => {
+                let state = &mut *turn.state;
+                state.captures.join(&state.streams, stream, place)
+            }
             // An event that was never recorded holds nobody.
             (None, None) => Ok(()),
             (Some(point), None) => {
-                turn.forbid_outside_event(stream)?;
+                turn.captures.forbid_outside_event(stream)?;
                 turn.submit(stream, vec![point], Task::Mark).map(|_| ())
             }
         }
@@ -138,7 +141,7 @@ driver! {
         let given = stream;
         let stream = turn.stream(stream)?;
         let function = function.ok_or(Code::INVALID_VALUE)?;
-        turn.forbid_capture_of(stream)?;
+        turn.captures.forbid_of(stream)?;
         if flags != 0 {
             return Err(Code::INVALID_VALUE);
         }

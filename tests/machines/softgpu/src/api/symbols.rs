@@ -1,12 +1,15 @@
 //! Finding functions by name and version, as `cuGetProcAddress` does.
 
-use super::entry::Symbol;
+use super::entry::{Symbol, driver};
 use super::{
     capture, context, copy, device, event, general, graph, ipc, launch, memory, module, peer,
     pointer, pool, stream, virtual_memory,
 };
+use crate::abi::{In, Out};
+use crate::error::Code;
 use crate::fault::Faults;
 use crate::settings;
+use std::ffi::c_char;
 
 /// Why there is no address: `CUdriverProcAddressQueryResult`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +20,7 @@ pub enum Missing {
 }
 
 const ALL: &[&[Symbol]] = &[
+    SYMBOLS,
     general::SYMBOLS,
     device::SYMBOLS,
     context::SYMBOLS,
@@ -67,6 +71,38 @@ pub fn find(name: &str, version: i32) -> Result<*const (), Missing> {
         (Some(form), _) => Ok(form.address),
         (None, true) => Err(Missing::Unknown),
         (None, false) => Err(Missing::Newer),
+    }
+}
+
+driver! {
+    11_030 cuGetProcAddress(
+        name: In<c_char>,
+        to: Out<*const ()>,
+        version: i32,
+        _flags: u64,
+    ) {
+        match find(&name.text()?, version) {
+            Ok(address) => to.set(address),
+            Err(_) => {
+                to.set(std::ptr::null())?;
+                Err(Code::NOT_FOUND)
+            }
+        }
+    }
+
+    12_000 cuGetProcAddress_v2(
+        name: In<c_char>,
+        to: Out<*const ()>,
+        version: i32,
+        _flags: u64,
+        status: Out<i32>,
+    ) {
+        let (address, found) = match find(&name.text()?, version) {
+            Ok(address) => (address, 0),
+            Err(missing) => (std::ptr::null(), missing as i32),
+        };
+        status.set_if_asked(found);
+        to.set(address)
     }
 }
 

@@ -29,6 +29,7 @@ fn check(turn: &Turn, prop: &AllocationProp) -> Answer<u32> {
 /// A device that wants to use memory of another one must be its peer.
 fn check_peers(turn: &Turn, (at, bytes): (u64, u64), device: u32, flags: i32) -> Answer {
     let mut others = turn
+        .hardware
         .memory
         .within(at, bytes)
         .filter(|one| one.device != device && !turn.reaches(device, one.device));
@@ -63,11 +64,11 @@ driver! {
         if flags != 0 || !to.is_asked() {
             return Err(Code::INVALID_VALUE);
         }
-        to.set(turn.memory.reserve(bytes as u64, alignment as u64, wish)?)
+        to.set(turn.hardware.memory.reserve(bytes as u64, alignment as u64, wish)?)
     }
 
     10_020 cuMemAddressFree(base: u64, bytes: usize) {
-        live()?.memory.unreserve(base, bytes as u64)
+        live()?.hardware.memory.unreserve(base, bytes as u64)
     }
 
     10_020 cuMemCreate(to: Out<u64>, bytes: usize, prop: In<AllocationProp>, flags: u64) {
@@ -77,13 +78,13 @@ driver! {
         if flags != 0 || !to.is_asked() {
             return Err(Code::INVALID_VALUE);
         }
-        turn.faults.memory()?;
+        turn.hardware.faults.memory()?;
         let owner = (device, turn.devices[device as usize].number);
-        to.set(turn.memory.create(owner, bytes as u64, prop.handle_types)?)
+        to.set(turn.hardware.memory.create(owner, bytes as u64, prop.handle_types)?)
     }
 
     10_020 cuMemRelease(handle: u64) {
-        live()?.memory.release(handle)
+        live()?.hardware.memory.release(handle)
     }
 
     10_020 cuMemMap(at: u64, bytes: usize, offset: usize, handle: u64, flags: u64) {
@@ -91,14 +92,14 @@ driver! {
         if flags != 0 {
             return Err(Code::INVALID_VALUE);
         }
-        let state = &mut *turn.state;
+        let state = &mut turn.state.hardware;
         let (machine, place) = (&mut state.machine, (at, bytes as u64));
         state.memory.map(machine, place, offset as u64, handle)
     }
 
     10_020 cuMemUnmap(at: u64, bytes: usize) {
         let mut turn = live()?;
-        let state = &mut *turn.state;
+        let state = &mut turn.state.hardware;
         let unmapped = state.memory.unmap(&mut state.machine, at, bytes as u64);
         unmapped.map_err(|trouble| turn.code(trouble))
     }
@@ -112,7 +113,7 @@ driver! {
             check_peers(&turn, place, device, one.flags)?;
             wanted.push((device, one.flags));
         }
-        let state = &mut *turn.state;
+        let state = &mut turn.state.hardware;
         for (device, flags) in wanted {
             state.memory.set_access(&mut state.machine, place, device, flags)?;
         }
@@ -122,7 +123,7 @@ driver! {
     10_020 cuMemGetAccess(flags: Out<u64>, location: In<Location>, at: u64) {
         let turn = live()?;
         let device = device_of(&turn, location.get()?)?;
-        flags.set(turn.memory.get_access(at, device)?)
+        flags.set(turn.hardware.memory.get_access(at, device)?)
     }
 
     11_000 cuMemRetainAllocationHandle(to: Out<u64>, at: u64) {
@@ -130,12 +131,12 @@ driver! {
         if !to.is_asked() {
             return Err(Code::INVALID_VALUE);
         }
-        to.set(turn.memory.retain(at)?)
+        to.set(turn.hardware.memory.retain(at)?)
     }
 
     10_020 cuMemGetAllocationPropertiesFromHandle(to: Out<AllocationProp>, handle: u64) {
         let turn = live()?;
-        let physical = &turn.memory.physical.get(handle)?.physical;
+        let physical = &turn.hardware.memory.physical.get(handle)?.physical;
         to.set(AllocationProp {
             kind: PINNED,
             handle_types: physical.handle_types,
@@ -158,7 +159,7 @@ driver! {
         if kind != POSIX_FD {
             return Err(Code::NOT_SUPPORTED);
         }
-        to.set(turn.memory.export(handle)?)
+        to.set(turn.hardware.memory.export(handle)?)
     }
 
     10_020 cuMemImportFromShareableHandle(to: Out<u64>, descriptor: usize, kind: i32) {
@@ -174,6 +175,6 @@ driver! {
         let file = unsafe { BorrowedFd::borrow_raw(descriptor) };
         let numbers: Vec<u32> = turn.devices.iter().map(|device| device.number).collect();
         let device_of = |number| numbers.iter().position(|n| *n == number).map(|at| at as u32);
-        to.set(turn.memory.import(file, device_of)?)
+        to.set(turn.hardware.memory.import(file, device_of)?)
     }
 }

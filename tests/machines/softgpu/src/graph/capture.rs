@@ -4,11 +4,11 @@
 //! and they must be led back before it ends. A call that cannot be captured makes the capture
 //! invalid; it lives on until it is ended, and gives no graph.
 
-use super::Graph;
 use crate::error::{Answer, Code};
-use crate::state::State;
-use crate::stream::Manner;
-use crate::task::Task;
+use crate::event::CapturedPlace;
+use crate::stream::{Manner, Streams};
+use crate::table::Table;
+use crate::task::{Task, TaskGraph};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::thread::ThreadId;
@@ -108,15 +108,13 @@ impl Captures {
         let those = self.all.iter().filter(|(_, capture)| forbids(capture));
         those.map(|(id, _)| *id).collect()
     }
-}
 
-impl State {
     /// # Errors
     /// A capture forbids this thread calls that may synchronise; it is invalid now.
-    pub fn forbid_capture(&mut self) -> Answer {
-        let forbidding = self.captures.forbidding();
+    pub fn forbid(&mut self) -> Answer {
+        let forbidding = self.forbidding();
         for capture in &forbidding {
-            self.captures.invalidate(*capture);
+            self.invalidate(*capture);
         }
         match forbidding.is_empty() {
             true => Ok(()),
@@ -126,11 +124,11 @@ impl State {
 
     /// # Errors
     /// The stream is in a capture, where this call cannot be; the capture is invalid now.
-    pub fn forbid_capture_of(&mut self, stream: u64) -> Answer {
-        match self.captures.of(stream).map(|(_, end)| end.capture) {
+    pub fn forbid_of(&mut self, stream: u64) -> Answer {
+        match self.of(stream).map(|(_, end)| end.capture) {
             None => Ok(()),
             Some(capture) => {
-                self.captures.invalidate(capture);
+                self.invalidate(capture);
                 Err(Code::STREAM_CAPTURE_UNSUPPORTED)
             }
         }
@@ -139,15 +137,14 @@ impl State {
     /// # Errors
     /// A task on this default stream would wait for a blocking stream that is in a capture, which
     /// is invalid now.
-    pub fn forbid_implicit(&mut self, stream: u64) -> Answer {
-        let asked = self.streams.get(stream)?;
+    pub fn forbid_implicit(&mut self, streams: &Streams, stream: u64) -> Answer {
+        let asked = streams.get(stream)?;
         if asked.manner != Manner::Legacy {
             return Ok(());
         }
         let (context, mut hit) = (asked.context, None);
-        for (handle, end) in &self.captures.streams {
-            let is_hit = self
-                .streams
+        for (handle, end) in &self.streams {
+            let is_hit = streams
                 .get(*handle)
                 .is_ok_and(|other| other.context == context && other.manner != Manner::NonBlocking);
             hit = is_hit.then_some(end.capture).or(hit);
@@ -155,7 +152,7 @@ impl State {
         match hit {
             None => Ok(()),
             Some(capture) => {
-                self.captures.invalidate(capture);
+                self.invalidate(capture);
                 Err(Code::STREAM_CAPTURE_IMPLICIT)
             }
         }
@@ -165,19 +162,25 @@ impl State {
     ///
     /// # Errors
     /// The stream is in one, or is the default one.
-    pub fn begin_capture(&mut self, stream: u64, mode: Mode) -> Answer {
-        if self.streams.get(stream)?.manner == Manner::Legacy {
+    pub fn begin(
+        &mut self,
+        streams: &Streams,
+        graphs: &mut Table<TaskGraph>,
+        stream: u64,
+        mode: Mode,
+    ) -> Answer {
+        if streams.get(stream)?.manner == Manner::Legacy {
             return Err(Code::STREAM_CAPTURE_UNSUPPORTED);
         }
-        if self.captures.of(stream).is_some() {
+        if self.of(stream).is_some() {
             return Err(Code::INVALID_VALUE);
         }
-        let graph = self.graphs.add(Graph {
+        let graph = graphs.add(TaskGraph {
             is_open: true,
-            ..Graph::default()
+            ..TaskGraph::default()
         });
-        self.captures.last += 1;
-        let id = self.captures.last;
+        self.last += 1;
+        let id = self.last;
         let capture = Capture {
             origin: stream,
             mode,
@@ -185,12 +188,12 @@ impl State {
             graph,
             is_invalid: false,
         };
-        self.captures.all.insert(id, capture);
+        self.all.insert(id, capture);
         let end = End {
             capture: id,
             ..End::default()
         };
-        self.captures.streams.insert(stream, end);
+        self.streams.insert(stream, end);
         Ok(())
     }
 
@@ -198,27 +201,23 @@ impl State {
     ///
     /// # Errors
     /// It did not begin on this stream or in this thread, or gives no graph.
-    pub fn end_capture(&mut self, stream: u64) -> Answer<u64> {
-        let (capture, end) = self.captures.of(stream).ok_or(Code::INVALID_VALUE)?;
+    pub fn end(&mut self, graphs: &mut Table<TaskGraph>, stream: u64) -> Answer<u64> {
+        let (capture, end) = self.of(stream).ok_or(Code::INVALID_VALUE)?;
         let id = end.capture;
         if capture.origin != stream {
-            self.captures.invalidate(id);
+            self.invalidate(id);
             return Err(Code::STREAM_CAPTURE_UNMATCHED);
         }
         if capture.mode != Mode::Relaxed && capture.thread != std::thread::current().id() {
             return Err(Code::STREAM_CAPTURE_WRONG_THREAD);
         }
         let (handle, is_invalid) = (capture.graph, capture.is_invalid);
-        let graph = self.graphs.get(handle)?;
-        let ends = self
-            .captures
-            .streams
-            .values()
-            .filter(|other| other.capture == id);
+        let graph = graphs.get(handle)?;
+        let ends = self.streams.values().filter(|other| other.capture == id);
         let is_joined = |node: &usize| graph.is_before(*node, &end.after);
         let are_joined = ends.flat_map(|other| &other.after).all(is_joined);
-        self.captures.streams.retain(|_, other| other.capture != id);
-        self.captures.all.remove(&id);
+        self.streams.retain(|_, other| other.capture != id);
+        self.all.remove(&id);
         let wrong = match (is_invalid, are_joined) {
             (true, _) => Some(Code::STREAM_CAPTURE_INVALIDATED),
             (_, false) => Some(Code::STREAM_CAPTURE_UNJOINED),
@@ -226,11 +225,11 @@ impl State {
         };
         match wrong {
             None => {
-                self.graphs.get_mut(handle)?.is_open = false;
+                graphs.get_mut(handle)?.is_open = false;
                 Ok(handle)
             }
             Some(code) => {
-                self.graphs.remove(handle)?;
+                graphs.remove(handle)?;
                 Err(code)
             }
         }
@@ -240,16 +239,21 @@ impl State {
     ///
     /// # Errors
     /// The capture is invalid.
-    pub fn capture(&mut self, stream: u64, task: Task) -> Answer<Option<Task>> {
-        let Some((capture, end)) = self.captures.of(stream) else {
+    pub fn take(
+        &mut self,
+        graphs: &mut Table<TaskGraph>,
+        stream: u64,
+        task: Task,
+    ) -> Answer<Option<Task>> {
+        let Some((capture, end)) = self.of(stream) else {
             return Ok(Some(task));
         };
         if capture.is_invalid {
             return Err(Code::STREAM_CAPTURE_INVALIDATED);
         }
         let (graph, after) = (capture.graph, end.after.clone());
-        let node = self.graphs.get_mut(graph)?.add(task, after);
-        if let Some(end) = self.captures.end_mut(stream) {
+        let node = graphs.get_mut(graph)?.add(task, after);
+        if let Some(end) = self.end_mut(stream) {
             end.after = vec![node];
         }
         Ok(None)
@@ -259,11 +263,14 @@ impl State {
     ///
     /// # Errors
     /// The capture is invalid.
-    pub fn captured_place(&self, stream: u64) -> Answer<Option<(u64, Vec<usize>)>> {
-        match self.captures.of(stream) {
+    pub fn place(&self, stream: u64) -> Answer<Option<CapturedPlace>> {
+        match self.of(stream) {
             None => Ok(None),
             Some((capture, _)) if capture.is_invalid => Err(Code::STREAM_CAPTURE_INVALIDATED),
-            Some((_, end)) => Ok(Some((end.capture, end.after.clone()))),
+            Some((_, end)) => Ok(Some(CapturedPlace {
+                capture: end.capture,
+                after: end.after.clone(),
+            })),
         }
     }
 
@@ -272,24 +279,25 @@ impl State {
     ///
     /// # Errors
     /// The capture has ended or is invalid, or the stream is in another one.
-    pub fn join_capture(&mut self, stream: u64, (id, after): (u64, Vec<usize>)) -> Answer {
-        let capture = self.captures.all.get(&id).ok_or(Code::CAPTURED_EVENT)?;
+    pub fn join(&mut self, streams: &Streams, stream: u64, place: CapturedPlace) -> Answer {
+        let CapturedPlace { capture: id, after } = place;
+        let capture = self.all.get(&id).ok_or(Code::CAPTURED_EVENT)?;
         if capture.is_invalid {
             return Err(Code::STREAM_CAPTURE_INVALIDATED);
         }
-        if self.streams.get(stream)?.manner == Manner::Legacy {
-            self.captures.invalidate(id);
+        if streams.get(stream)?.manner == Manner::Legacy {
+            self.invalidate(id);
             return Err(Code::STREAM_CAPTURE_IMPLICIT);
         }
         let new = || End {
             capture: id,
             ..End::default()
         };
-        let end = self.captures.streams.entry(stream).or_insert_with(new);
+        let end = self.streams.entry(stream).or_insert_with(new);
         let other = end.capture;
         if other != id {
-            self.captures.invalidate(id);
-            self.captures.invalidate(other);
+            self.invalidate(id);
+            self.invalidate(other);
             return Err(Code::STREAM_CAPTURE_MERGE);
         }
         for node in after {
@@ -305,7 +313,7 @@ impl State {
     /// # Errors
     /// The stream is in a capture, which is invalid now.
     pub fn forbid_outside_event(&mut self, stream: u64) -> Answer {
-        let refused = self.forbid_capture_of(stream);
+        let refused = self.forbid_of(stream);
         refused.map_err(|_| Code::STREAM_CAPTURE_ISOLATION)
     }
 }

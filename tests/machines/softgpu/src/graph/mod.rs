@@ -4,32 +4,41 @@ pub mod capture;
 pub mod object;
 pub mod run;
 
+use crate::event::Point;
 use crate::table::new_handle;
-use crate::task::Task;
 use object::Held;
 use std::sync::Arc;
 
-/// One task of a graph, which begins after others.
+/// One task of a graph, which begins after others: of whichever type tasks are.
 #[derive(Clone)]
-pub struct Node {
+pub struct Node<T> {
     pub handle: u64,
-    pub task: Task,
+    pub task: T,
     /// Nodes before it in the list.
     pub after: Vec<usize>,
 }
 
 /// Nodes, each behind all that it waits for.
-#[derive(Default)]
-pub struct Graph {
-    pub nodes: Vec<Node>,
+pub struct Graph<T> {
+    pub nodes: Vec<Node<T>>,
     pub objects: Vec<Held>,
     /// A capture still adds to it.
     pub is_open: bool,
 }
 
-impl Graph {
+impl<T> Default for Graph<T> {
+    fn default() -> Graph<T> {
+        Graph {
+            nodes: Vec::new(),
+            objects: Vec::new(),
+            is_open: false,
+        }
+    }
+}
+
+impl<T: Clone> Graph<T> {
     /// Adds a node, and gives its place.
-    pub fn add(&mut self, task: Task, after: Vec<usize>) -> usize {
+    pub fn add(&mut self, task: T, after: Vec<usize>) -> usize {
         self.nodes.push(Node {
             handle: new_handle(),
             task,
@@ -61,7 +70,7 @@ impl Graph {
     }
 
     /// Makes an instance that can be launched: a copy, which holds the graph's objects, too.
-    pub fn instantiate(&self) -> Arc<Instance> {
+    pub fn instantiate(&self) -> Arc<Instance<T>> {
         Arc::new(Instance {
             nodes: self.nodes.clone(),
             _objects: self.objects.iter().map(Held::again).collect(),
@@ -70,26 +79,14 @@ impl Graph {
 }
 
 /// A graph as it was when it was instantiated. Whoever runs it keeps it.
-pub struct Instance {
-    pub nodes: Vec<Node>,
+pub struct Instance<T> {
+    pub nodes: Vec<Node<T>>,
     _objects: Vec<Held>,
 }
 
 /// An instance that callers launch.
-pub struct Executable {
-    pub instance: Arc<Instance>,
+pub struct Executable<T> {
+    pub instance: Arc<Instance<T>>,
     /// A launch waits for the one before it.
-    pub last: Option<crate::stream::Point>,
-}
-
-/// `CUgraphNodeType`.
-pub fn kind(task: &Task) -> i32 {
-    match task {
-        Task::Launch(_) => 0,
-        Task::Copy(_) => 1,
-        Task::Fill(_) => 2,
-        Task::Host(..) => 3,
-        Task::Graph(_) => 4,
-        Task::Mark | Task::Record(_) | Task::Free(_) => 5,
-    }
+    pub last: Option<Point>,
 }

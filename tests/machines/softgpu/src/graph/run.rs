@@ -1,37 +1,38 @@
 //! A launch of a graph: its nodes run when those have ended that they wait for.
 
 use super::Instance;
-use crate::state::State;
-use crate::stream::Point;
-use crate::task::{Failed, Step, Task};
+use crate::progress::{Failed, Step};
 use std::sync::Arc;
 
 /// How far a node is.
 #[derive(Clone)]
-enum Stage {
+enum Stage<T> {
     Waits,
-    Runs(Box<Task>),
+    Runs(Box<T>),
     Ended,
 }
 
 /// A launch.
 #[derive(Clone)]
-pub struct Run {
-    instance: Arc<Instance>,
-    stages: Vec<Stage>,
+pub struct Run<T> {
+    instance: Arc<Instance<T>>,
+    stages: Vec<Stage<T>>,
 }
 
-impl Run {
-    pub fn new(instance: Arc<Instance>) -> Run {
+impl<T: Clone> Run<T> {
+    pub fn new(instance: Arc<Instance<T>>) -> Run<T> {
         let stages = vec![Stage::Waits; instance.nodes.len()];
         Run { instance, stages }
     }
 
-    /// Goes on with all nodes that can.
+    /// Goes on with all nodes that can: `step` goes on with the task of one.
     ///
     /// # Errors
     /// One of them failed.
-    pub fn step(&mut self, state: &mut State, here: Point) -> Result<Step, Failed> {
+    pub fn step(
+        &mut self,
+        mut step: impl FnMut(&mut T) -> Result<Step, Failed>,
+    ) -> Result<Step, Failed> {
         let mut moved = false;
         for (at, node) in self.instance.nodes.iter().enumerate() {
             let has_ended = |at: &usize| matches!(self.stages[*at], Stage::Ended);
@@ -40,7 +41,7 @@ impl Run {
                 moved = true;
             }
             if let Stage::Runs(task) = &mut self.stages[at] {
-                match task.step(state, here)? {
+                match step(task)? {
                     Step::Ended => {
                         self.stages[at] = Stage::Ended;
                         moved = true;

@@ -3,7 +3,7 @@
 use super::backing::Backing;
 use super::{Arena, Home, Keeper, Kind, Memory, NewRange, Part, Trouble};
 use crate::error::{Answer, Code};
-use crate::task::Failed;
+use crate::progress::Failed;
 use kolo_kernels_host::{Access, Machine};
 
 const ALIGNMENT: u64 = 256;
