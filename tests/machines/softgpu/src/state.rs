@@ -286,7 +286,7 @@ impl State {
     }
 
     pub fn new_context(&mut self, device: u32, flags: u32, is_primary: bool) -> u64 {
-        let id = self.hardware.memory.new_id();
+        let id = self.hardware.memory.ranges.new_id();
         self.contexts.add(Context {
             device,
             flags,
@@ -345,7 +345,7 @@ impl State {
         if let Ok(device) = device {
             let mut living = self.contexts.iter().filter(|(_, other)| !other.is_dead);
             if living.all(|(_, other)| other.device != device) {
-                memory.forget_peers(machine, device);
+                memory.peers.forget(&mut memory.ranges, machine, device);
             }
         }
         if let Err(failure) = memory.drop_context(machine, handle) {

@@ -6,7 +6,7 @@ use crate::graph::run::Run;
 use crate::graph::{Executable, Graph};
 use crate::hardware::Hardware;
 use crate::host_thread::{self, HostCall};
-use crate::memory::bytes::Nowhere;
+use crate::memory::bytes::{self, Nowhere};
 use crate::memory::{Kind, Trouble};
 use crate::progress::{Failed, Step};
 use kolo_kernels_host::{Grid, Kernel};
@@ -170,12 +170,12 @@ impl Copy {
         let written = match &self.from {
             Source::Kept(kept) => {
                 let from = self.done as usize;
-                memory.write(machine, to, &kept[from..from + part])
+                bytes::write(&memory.ranges, machine, to, &kept[from..from + part])
             }
             Source::At(from) => {
-                let mut bytes = vec![0; part];
-                let read = memory.read(from + self.done, &mut bytes);
-                read.and_then(|()| memory.write(machine, to, &bytes))
+                let mut moved = vec![0; part];
+                let read = bytes::read(&memory.ranges, from + self.done, &mut moved);
+                read.and_then(|()| bytes::write(&memory.ranges, machine, to, &moved))
             }
         };
         written.map_err(|place| nowhere("copy", place))?;
@@ -191,8 +191,8 @@ impl Fill {
         } = on;
         let part = ((self.bytes - self.done) as usize).min(PART);
         let pattern = &self.pattern.to_le_bytes()[..self.width];
-        let bytes = pattern.repeat(part / self.width);
-        let written = memory.write(machine, self.to + self.done, &bytes);
+        let part_bytes = pattern.repeat(part / self.width);
+        let written = bytes::write(&memory.ranges, machine, self.to + self.done, &part_bytes);
         written.map_err(|place| nowhere("fill", place))?;
         self.done += part as u64;
         Ok(Step::of_part(self.done == self.bytes))

@@ -2,6 +2,7 @@
 
 use super::entry::{driver, live, outside};
 use crate::error::{Answer, Code};
+use crate::memory::bytes as bytes_of;
 use crate::state::Turn;
 use crate::stream::NULL;
 use crate::task::{Copy, Fill, Source, Task};
@@ -19,14 +20,15 @@ enum Sides {
 fn check(turn: &Turn, (to, from): (u64, u64), bytes: u64, sides: Sides) -> Answer {
     turn.current()?;
     let memory = &turn.hardware.memory;
-    let is_known = |at| memory.find(at).is_some();
+    let is_known = |at| memory.ranges.find(at).is_some();
     let (to_known, from_known) = match sides {
         Sides::Any => (true, true),
         Sides::To => (is_known(to), true),
         Sides::From => (true, is_known(from)),
         Sides::Both => (is_known(to), is_known(from)),
     };
-    let is_there = memory.is_there(to, bytes) && memory.is_there(from, bytes);
+    let is_there = bytes_of::is_there(&memory.ranges, to, bytes)
+        && bytes_of::is_there(&memory.ranges, from, bytes);
     match to_known && from_known && is_there {
         true => Ok(()),
         false => Err(Code::INVALID_VALUE),
@@ -70,18 +72,17 @@ fn later((to, from): (u64, u64), bytes: usize, sides: Sides, stream: u64) -> Ans
     check(&turn, (to, from), bytes, sides)?;
     // A node of a graph reads and writes when it is launched.
     let is_captured = turn.captures.of(stream).is_some();
-    let source = match turn.hardware.memory.is_plain(from, bytes) && !is_captured {
+    let source = match bytes_of::is_plain(&turn.hardware.memory.ranges, from, bytes) && !is_captured
+    {
         false => Source::At(from),
         true => {
             let mut kept = vec![0; bytes as usize];
-            turn.hardware
-                .memory
-                .read(from, &mut kept)
+            bytes_of::read(&turn.hardware.memory.ranges, from, &mut kept)
                 .map_err(|_| Code::INVALID_VALUE)?;
             Source::Kept(Arc::from(kept))
         }
     };
-    let waits = turn.hardware.memory.is_plain(to, bytes) && !is_captured;
+    let waits = bytes_of::is_plain(&turn.hardware.memory.ranges, to, bytes) && !is_captured;
     let task = Task::Copy(Copy {
         to,
         from: source,
@@ -103,8 +104,8 @@ fn fill(to: u64, (pattern, width): (u32, usize), count: usize) -> Answer<(Turn, 
         return Ok((turn, None));
     }
     let is_good = to.is_multiple_of(width as u64)
-        && turn.hardware.memory.find(to).is_some()
-        && turn.hardware.memory.is_there(to, bytes);
+        && turn.hardware.memory.ranges.find(to).is_some()
+        && bytes_of::is_there(&turn.hardware.memory.ranges, to, bytes);
     if !is_good {
         return Err(Code::INVALID_VALUE);
     }

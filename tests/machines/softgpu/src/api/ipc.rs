@@ -3,7 +3,8 @@
 use super::entry::{driver, live, outside};
 use crate::abi::Out;
 use crate::error::Code;
-use crate::memory::ipc::Handle;
+use crate::memory::Owner;
+use crate::memory::ipc::{self, Handle};
 
 /// `CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS`: the only flag.
 const LAZY_PEERS: u32 = 1;
@@ -12,7 +13,9 @@ driver! {
     4_010 cuIpcGetMemHandle(to: Out<Handle>, at: u64) {
         let turn = live()?;
         let numbers: Vec<u32> = turn.devices.iter().map(|device| device.number).collect();
-        to.set(turn.hardware.memory.ipc_handle(at, |device| numbers[device as usize])?)
+        let memory = &turn.hardware.memory;
+        let number_of = |device: u32| numbers[device as usize];
+        to.set(ipc::handle(&memory.ranges, &memory.arenas, at, number_of)?)
     }
 
     11_000 cuIpcOpenMemHandle_v2(to: Out<u64>, handle: Handle, flags: u32) {
@@ -28,8 +31,9 @@ driver! {
             return Err(Code::PEER_ACCESS_UNSUPPORTED);
         }
         let state = &mut turn.state.hardware;
-        let user = (device, context);
-        to.set(state.memory.ipc_open(&mut state.machine, user, &handle, owner)?)
+        let user = Owner { device, context };
+        let (memory, machine) = (&mut state.memory, &mut state.machine);
+        to.set(memory.opened.open(&mut memory.ranges, machine, user, &handle, owner)?)
     }
 
     4_010 cuIpcCloseMemHandle(base: u64) {
@@ -37,7 +41,7 @@ driver! {
         let (_, device) = turn.current()?;
         turn.wait_for_device(device)?;
         let state = &mut turn.state.hardware;
-        let closed = state.memory.ipc_close(&mut state.machine, base);
+        let closed = state.memory.close(&mut state.machine, base);
         closed.map_err(|trouble| turn.code(trouble))
     }
 

@@ -3,7 +3,7 @@
 use super::entry::{driver, live, outside};
 use crate::abi::Out;
 use crate::error::{Answer, Code};
-use crate::memory::Kind;
+use crate::memory::{Kind, Owner, host};
 use crate::state::Turn;
 
 /// Gives memory back, after all work of its device that was issued before.
@@ -12,6 +12,7 @@ fn free(base: u64, is_good: fn(Kind) -> bool) -> Answer {
     let found = turn
         .hardware
         .memory
+        .ranges
         .at(base)
         .filter(|found| is_good(found.kind));
     let device = found.ok_or(Code::INVALID_VALUE)?.device;
@@ -30,10 +31,9 @@ fn allocate_of_host(bytes: usize, kind: Kind) -> Answer<u64> {
     let mut turn = outside()?;
     let (context, device) = turn.current()?;
     let state = &mut turn.state.hardware;
-    let (machine, bytes) = (&mut state.machine, bytes as u64);
-    state
-        .memory
-        .allocate_of_host(machine, (device, context), bytes, kind)
+    let (machine, ranges) = (&mut state.machine, &mut state.memory.ranges);
+    let owner = Owner { device, context };
+    host::allocate(ranges, machine, owner, bytes as u64, kind)
 }
 
 /// All flags of `cuMemHostAlloc`, and of `cuMemHostRegister`.
@@ -50,7 +50,7 @@ driver! {
         turn.wait_for_device(device)?;
         turn.hardware.faults.memory()?;
         let state = &mut turn.state.hardware;
-        let (machine, owner) = (&mut state.machine, (device, context));
+        let (machine, owner) = (&mut state.machine, Owner { device, context });
         to.set(state.memory.allocate(machine, owner, bytes as u64, Kind::Device)?)
     }
 
@@ -66,15 +66,15 @@ driver! {
     3_020 cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) {
         let turn = live()?;
         let (_, device) = turn.current()?;
-        let memory = &turn.hardware.memory;
-        let (all, used) = (memory.total, memory.used[device as usize].bytes());
+        let arenas = &turn.hardware.memory.arenas;
+        let (all, used) = (arenas.total, arenas.used[device as usize].bytes());
         free.set(all.saturating_sub(used) as usize)?;
         total.set(all as usize)
     }
 
     3_020 cuMemGetAddressRange_v2(base: Out<u64>, bytes: Out<usize>, at: u64) {
         let turn = live()?;
-        let found = turn.hardware.memory.find(at).ok_or(Code::NOT_FOUND)?;
+        let found = turn.hardware.memory.ranges.find(at).ok_or(Code::NOT_FOUND)?;
         base.set_if_asked(found.base);
         bytes.set_if_asked(found.bytes as usize);
         Ok(())
@@ -112,13 +112,14 @@ driver! {
             return Err(Code::INVALID_VALUE);
         }
         let state = &mut turn.state.hardware;
-        let (machine, place) = (&mut state.machine, (base, bytes as u64));
-        state.memory.register(machine, (device, context), place, flags)
+        let (machine, ranges) = (&mut state.machine, &mut state.memory.ranges);
+        let owner = Owner { device, context };
+        host::register(ranges, machine, owner, base, bytes as u64, flags)
     }
 
     4_000 cuMemHostUnregister(base: u64) {
         let mut turn = outside()?;
-        let found = turn.hardware.memory.at(base);
+        let found = turn.hardware.memory.ranges.at(base);
         let found = found.filter(|found| matches!(found.kind, Kind::Registered(_)));
         let device = found.ok_or(Code::HOST_MEMORY_NOT_REGISTERED)?.device;
         turn.wait_for_device(device)?;
@@ -127,7 +128,7 @@ driver! {
 
     3_020 cuMemHostGetDevicePointer_v2(to: Out<u64>, at: u64, flags: u32) {
         let turn = live()?;
-        let found = turn.hardware.memory.find(at).filter(|found| found.kind.is_of_host());
+        let found = turn.hardware.memory.ranges.find(at).filter(|found| found.kind.is_of_host());
         if flags != 0 || found.is_none() {
             return Err(Code::INVALID_VALUE);
         }
@@ -136,7 +137,7 @@ driver! {
 
     2_030 cuMemHostGetFlags(flags: Out<u32>, at: u64) {
         let turn = live()?;
-        match turn.hardware.memory.find(at).map(|found| found.kind) {
+        match turn.hardware.memory.ranges.find(at).map(|found| found.kind) {
             // Everything is mapped, whether the caller asked for it or not.
             Some(Kind::Pinned(given) | Kind::Registered(given)) => flags.set(given | 2),
             _ => Err(Code::INVALID_VALUE),

@@ -46,7 +46,8 @@ driver! {
             return Err(Code::PEER_ACCESS_UNSUPPORTED);
         }
         let state = &mut turn.state.hardware;
-        state.memory.enable_peer(&mut state.machine, who, whose)
+        let (memory, machine) = (&mut state.memory, &mut state.machine);
+        memory.peers.enable(&mut memory.ranges, machine, who, whose)
     }
 
     4_000 cuCtxDisablePeerAccess(peer: u64) {
@@ -54,6 +55,7 @@ driver! {
         let (_, who) = turn.current()?;
         let whose = turn.context(peer)?.device;
         let state = &mut turn.state.hardware;
-        state.memory.disable_peer(&mut state.machine, who, whose)
+        let (memory, machine) = (&mut state.memory, &mut state.machine);
+        memory.peers.disable(&mut memory.ranges, machine, who, whose)
     }
 }

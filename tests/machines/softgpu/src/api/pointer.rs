@@ -3,12 +3,13 @@
 use super::entry::{driver, live};
 use crate::abi::{In, Out};
 use crate::error::Code;
+use crate::memory::pointer;
 
 driver! {
     4_000 cuPointerGetAttribute(to: Out<u8>, attribute: i32, at: u64) {
         let turn = live()?;
         turn.current()?;
-        turn.hardware.memory.attribute(at, attribute, &to)
+        pointer::tell(&turn.hardware.memory.ranges, at, attribute, &to)
     }
 
     7_000 cuPointerGetAttributes(
@@ -22,7 +23,7 @@ driver! {
         let attributes = attributes.list(count as usize)?;
         let places = to.list(count as usize)?;
         for (attribute, place) in attributes.into_iter().zip(places) {
-            turn.hardware.memory.attribute_or_nothing(at, attribute, &Out::at(place))?;
+            pointer::tell_or_nothing(&turn.hardware.memory.ranges, at, attribute, &Out::at(place))?;
         }
         Ok(())
     }
@@ -30,7 +31,7 @@ driver! {
     6_000 cuPointerSetAttribute(_value: In<u32>, attribute: i32, at: u64) {
         let turn = live()?;
         // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: copies here are never late for who waits for them.
-        match attribute == 6 && turn.hardware.memory.find(at).is_some() {
+        match attribute == 6 && turn.hardware.memory.ranges.find(at).is_some() {
             true => Ok(()),
             false => Err(Code::INVALID_VALUE),
         }

@@ -3,8 +3,8 @@
 use super::entry::{driver, live};
 use crate::abi::{AccessDesc, In, Location, ON_DEVICE, Out, PINNED, PoolProps};
 use crate::error::{Answer, Code};
-use crate::memory::Kind;
-use crate::memory::pool::Pool;
+use crate::memory::pool::{self, Pool};
+use crate::memory::{Kind, Owner};
 use crate::task::Task;
 use kolo_kernels_host::Access;
 
@@ -26,7 +26,7 @@ fn allocate(to: &Out<u64>, bytes: usize, pool: Option<u64>, stream: u64) -> Answ
     to.set(
         state
             .memory
-            .allocate(machine, (device, 0), bytes as u64, kind)?,
+            .allocate(machine, Owner { device, context: 0 }, bytes as u64, kind)?,
     )
 }
 
@@ -106,7 +106,9 @@ driver! {
         match attribute {
             THRESHOLD => to.set(known.threshold),
             other if FLAGS.contains(&other) => to.cast::<i32>().set(1),
-            other if RESERVED.contains(&other) => to.set(turn.hardware.memory.pool_bytes(pool)),
+            other if RESERVED.contains(&other) => {
+                to.set(pool::bytes(&turn.hardware.memory.ranges, pool))
+            },
             _ => Err(Code::INVALID_VALUE),
         }
     }
@@ -132,7 +134,9 @@ driver! {
                 _ => return Err(Code::INVALID_VALUE),
             };
             let state = &mut turn.state.hardware;
-            state.memory.allow_pool(&mut state.machine, pool, access)?;
+            let memory = &mut state.memory;
+            let (pools, ranges) = (&mut memory.pools, &mut memory.ranges);
+            pool::allow(pools, ranges, &mut state.machine, pool, access)?;
         }
         Ok(())
     }
@@ -160,7 +164,7 @@ driver! {
         let mut turn = live()?;
         let stream = turn.stream(stream)?;
         turn.captures.forbid_of(stream)?;
-        let known = turn.hardware.memory.at(base).map(|found| found.kind);
+        let known = turn.hardware.memory.ranges.at(base).map(|found| found.kind);
         match known {
             Some(Kind::Pooled(_)) => turn.submit(stream, Vec::new(), Task::Free(base)).map(|_| ()),
             _ => Err(Code::INVALID_VALUE),

@@ -4,8 +4,11 @@ use super::entry::{driver, live};
 use crate::abi::{AccessDesc, AllocationProp, In, Location, ON_DEVICE, Out, PINNED, POSIX_FD};
 use crate::error::{Answer, Code};
 use crate::memory::GRANULARITY;
+use crate::memory::physical::OfDevice;
+use crate::memory::virtual_memory::{self, Stretch};
 use crate::state::Turn;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 fn device_of(turn: &Turn, location: Location) -> Answer<u32> {
     match location.kind {
@@ -27,11 +30,12 @@ fn check(turn: &Turn, prop: &AllocationProp) -> Answer<u32> {
 }
 
 /// A device that wants to use memory of another one must be its peer.
-fn check_peers(turn: &Turn, (at, bytes): (u64, u64), device: u32, flags: i32) -> Answer {
+fn check_peers(turn: &Turn, of: Stretch, device: u32, flags: i32) -> Answer {
     let mut others = turn
         .hardware
         .memory
-        .within(at, bytes)
+        .ranges
+        .within(of.at, of.bytes)
         .filter(|one| one.device != device && !turn.reaches(device, one.device));
     match flags != 0 && others.next().is_some() {
         true => Err(Code::INVALID_DEVICE),
@@ -64,11 +68,15 @@ driver! {
         if flags != 0 || !to.is_asked() {
             return Err(Code::INVALID_VALUE);
         }
-        to.set(turn.hardware.memory.reserve(bytes as u64, alignment as u64, wish)?)
+        let memory = &mut turn.state.hardware.memory;
+        let (bytes, alignment) = (bytes as u64, alignment as u64);
+        to.set(memory.reservations.reserve(&mut memory.ranges, bytes, alignment, wish)?)
     }
 
     10_020 cuMemAddressFree(base: u64, bytes: usize) {
-        live()?.hardware.memory.unreserve(base, bytes as u64)
+        let mut turn = live()?;
+        let memory = &mut turn.state.hardware.memory;
+        memory.reservations.unreserve(&mut memory.ranges, base, bytes as u64)
     }
 
     10_020 cuMemCreate(to: Out<u64>, bytes: usize, prop: In<AllocationProp>, flags: u64) {
@@ -79,12 +87,12 @@ driver! {
             return Err(Code::INVALID_VALUE);
         }
         turn.hardware.faults.memory()?;
-        let owner = (device, turn.devices[device as usize].number);
-        to.set(turn.hardware.memory.create(owner, bytes as u64, prop.handle_types)?)
+        let of = OfDevice { device, number: turn.devices[device as usize].number };
+        to.set(turn.hardware.memory.create(of, bytes as u64, prop.handle_types)?)
     }
 
     10_020 cuMemRelease(handle: u64) {
-        live()?.hardware.memory.release(handle)
+        live()?.hardware.memory.physicals.release(handle)
     }
 
     10_020 cuMemMap(at: u64, bytes: usize, offset: usize, handle: u64, flags: u64) {
@@ -93,20 +101,23 @@ driver! {
             return Err(Code::INVALID_VALUE);
         }
         let state = &mut turn.state.hardware;
-        let (machine, place) = (&mut state.machine, (at, bytes as u64));
-        state.memory.map(machine, place, offset as u64, handle)
+        let (machine, memory) = (&mut state.machine, &mut state.memory);
+        let to = Stretch { at, bytes: bytes as u64 };
+        let physical = Arc::clone(memory.physicals.get(handle)?);
+        memory.reservations.map(&mut memory.ranges, machine, to, offset as u64, physical)
     }
 
     10_020 cuMemUnmap(at: u64, bytes: usize) {
         let mut turn = live()?;
         let state = &mut turn.state.hardware;
-        let unmapped = state.memory.unmap(&mut state.machine, at, bytes as u64);
+        let of = Stretch { at, bytes: bytes as u64 };
+        let unmapped = virtual_memory::unmap(&mut state.memory.ranges, &mut state.machine, of);
         unmapped.map_err(|trouble| turn.code(trouble))
     }
 
     10_020 cuMemSetAccess(at: u64, bytes: usize, list: In<AccessDesc>, count: usize) {
         let mut turn = live()?;
-        let place = (at, bytes as u64);
+        let place = Stretch { at, bytes: bytes as u64 };
         let mut wanted = Vec::new();
         for one in list.list(count)? {
             let device = device_of(&turn, one.location)?;
@@ -115,7 +126,13 @@ driver! {
         }
         let state = &mut turn.state.hardware;
         for (device, flags) in wanted {
-            state.memory.set_access(&mut state.machine, place, device, flags)?;
+            virtual_memory::set_access(
+                &mut state.memory.ranges,
+                &mut state.machine,
+                place,
+                device,
+                flags,
+            )?;
         }
         Ok(())
     }
@@ -123,7 +140,7 @@ driver! {
     10_020 cuMemGetAccess(flags: Out<u64>, location: In<Location>, at: u64) {
         let turn = live()?;
         let device = device_of(&turn, location.get()?)?;
-        flags.set(turn.hardware.memory.get_access(at, device)?)
+        flags.set(virtual_memory::get_access(&turn.hardware.memory.ranges, at, device)?)
     }
 
     11_000 cuMemRetainAllocationHandle(to: Out<u64>, at: u64) {
@@ -136,7 +153,7 @@ driver! {
 
     10_020 cuMemGetAllocationPropertiesFromHandle(to: Out<AllocationProp>, handle: u64) {
         let turn = live()?;
-        let physical = &turn.hardware.memory.physical.get(handle)?.physical;
+        let physical = turn.hardware.memory.physicals.get(handle)?;
         to.set(AllocationProp {
             kind: PINNED,
             handle_types: physical.handle_types,
@@ -159,7 +176,7 @@ driver! {
         if kind != POSIX_FD {
             return Err(Code::NOT_SUPPORTED);
         }
-        to.set(turn.hardware.memory.export(handle)?)
+        to.set(turn.hardware.memory.physicals.export(handle)?)
     }
 
     10_020 cuMemImportFromShareableHandle(to: Out<u64>, descriptor: usize, kind: i32) {

@@ -7,6 +7,9 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// Virtual memory comes in multiples of so many bytes.
+pub const GRANULARITY: u64 = 2 << 20;
+
 /// Bytes of a device that are in use.
 #[derive(Clone, Default)]
 pub struct Used(Arc<AtomicU64>);

@@ -1,8 +1,9 @@
 //! `cuMemAlloc`'s memory of another process: a handle names the file of its device's memory, as
 //! that process has it open, and where the allocation lies in it.
 
+use super::arenas::Arenas;
 use super::backing::Backing;
-use super::{Home, Keeper, Kind, Memory, NewRange, Trouble};
+use super::ranges::{Home, Keeper, Kind, NewRange, Owner, Ranges};
 use crate::error::{Answer, Code};
 use kolo_kernels_host::{Access, Machine};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -28,52 +29,62 @@ const MAGIC: u64 = u64::from_le_bytes(*b"koloipc1");
 const _: () = assert!(size_of::<Handle>() == 64);
 
 /// A handle that is open: in one context it is opened once, and counted.
-pub struct Opened {
+struct OpenHandle {
     handle: Handle,
     context: u64,
     base: u64,
     count: u32,
 }
 
-impl Memory {
-    /// The handle of the allocation that an address is of. `number_of` is a device's number on the
-    /// machine.
-    ///
-    /// # Errors
-    /// It is none of `cuMemAlloc`.
-    pub fn ipc_handle(&self, at: u64, number_of: impl Fn(u32) -> u32) -> Answer<Handle> {
-        let found = self.find(at).ok_or(Code::INVALID_VALUE)?;
-        let (Kind::Device, Keeper::Arena(part)) = (found.kind, &found.keeper) else {
-            return Err(Code::INVALID_VALUE);
-        };
-        let arena = self.arenas[found.device as usize].as_ref();
-        let file = arena.and_then(|arena| arena.backing.file());
-        Ok(Handle {
-            magic: MAGIC,
-            process: std::process::id(),
-            file: file.ok_or(Code::INVALID_VALUE)?.as_raw_fd(),
-            offset: part.offset,
-            bytes: found.bytes,
-            device: number_of(found.device),
-            padding: 0,
-            id: found.id,
-            reserved: [0; 2],
-        })
-    }
+/// The handle of the allocation that an address is of. `number_of` is a device's number on the
+/// machine.
+///
+/// # Errors
+/// It is none of `cuMemAlloc`.
+pub fn handle(
+    ranges: &Ranges,
+    arenas: &Arenas,
+    at: u64,
+    number_of: impl Fn(u32) -> u32,
+) -> Answer<Handle> {
+    let found = ranges.find(at).ok_or(Code::INVALID_VALUE)?;
+    let (Kind::Device, Keeper::Arena(part)) = (found.kind, &found.keeper) else {
+        return Err(Code::INVALID_VALUE);
+    };
+    let file = arenas.file(found.device);
+    Ok(Handle {
+        magic: MAGIC,
+        process: std::process::id(),
+        file: file.ok_or(Code::INVALID_VALUE)?.as_raw_fd(),
+        offset: part.offset,
+        bytes: found.bytes,
+        device: number_of(found.device),
+        padding: 0,
+        id: found.id,
+        reserved: [0; 2],
+    })
+}
 
+/// Handles that are open.
+#[derive(Default)]
+pub struct Opened(Vec<OpenHandle>);
+
+impl Opened {
     /// Opens memory of another process: its address here. `owner` is its device in this process.
     ///
     /// # Errors
     /// The handle is none, of this process, or of one that is gone.
-    pub fn ipc_open(
+    pub fn open(
         &mut self,
+        ranges: &mut Ranges,
         machine: &mut Machine,
-        (device, context): (u32, u64),
+        user: Owner,
         handle: &Handle,
         owner: u32,
     ) -> Answer<u64> {
-        let is_it = |open: &&mut Opened| open.handle == *handle && open.context == context;
-        if let Some(open) = self.opened.iter_mut().find(is_it) {
+        let Owner { device, context } = user;
+        let is_it = |open: &&mut OpenHandle| open.handle == *handle && open.context == context;
+        if let Some(open) = self.0.iter_mut().find(is_it) {
             open.count += 1;
             return Ok(open.base);
         }
@@ -96,7 +107,10 @@ impl Memory {
         let backing = Backing::of_file_at(file, handle.offset - lead, bytes)?;
         let home = Home(backing.at().wrapping_add(lead as usize));
         let whole = handle.bytes.next_multiple_of(256);
-        let base = self.space.take(whole, 256, 0).ok_or(Code::OUT_OF_MEMORY)?;
+        let base = ranges
+            .space
+            .take(whole, 256, 0)
+            .ok_or(Code::OUT_OF_MEMORY)?;
         let users = 1 << device | 1 << owner;
         let new = NewRange {
             name: "imported memory",
@@ -112,8 +126,8 @@ impl Memory {
             },
             keeper: Keeper::Mapping(backing),
         };
-        self.enter(machine, new)?;
-        self.opened.push(Opened {
+        ranges.enter(machine, new)?;
+        self.0.push(OpenHandle {
             handle: *handle,
             context,
             base,
@@ -123,24 +137,27 @@ impl Memory {
     }
 
     /// Forgets what was opened in a context: it was freed with it.
-    pub fn forget_opened(&mut self, context: u64) {
-        self.opened.retain(|open| open.context != context);
+    pub fn forget(&mut self, context: u64) {
+        self.0.retain(|open| open.context != context);
     }
 
-    /// Closes it, as often as it was opened.
+    /// Closes it, as often as it was opened: true the last time, when its memory goes.
     ///
     /// # Errors
-    /// It is none, or a kernel stores to it.
-    pub fn ipc_close(&mut self, machine: &mut Machine, base: u64) -> Result<(), Trouble> {
-        let at = self.opened.iter().position(|open| open.base == base);
-        let at = at.ok_or(Code::INVALID_VALUE)?;
-        if self.opened[at].count > 1 {
-            self.opened[at].count -= 1;
-            return Ok(());
+    /// It is none.
+    pub fn close(&mut self, base: u64) -> Answer<bool> {
+        let known = self.0.iter_mut().find(|open| open.base == base);
+        let open = known.ok_or(Code::INVALID_VALUE)?;
+        if open.count > 1 {
+            open.count -= 1;
+            return Ok(false);
         }
-        self.free(machine, base, |kind| kind == Kind::Imported)?;
-        self.opened.swap_remove(at);
-        Ok(())
+        Ok(true)
+    }
+
+    /// Forgets it: its memory has gone.
+    pub fn remove(&mut self, base: u64) {
+        self.0.retain(|open| open.base != base);
     }
 }
 

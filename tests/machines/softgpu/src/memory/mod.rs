@@ -3,8 +3,11 @@
 //! Addresses of devices lie in one stretch that is reserved and that the CPU cannot use: a program
 //! that reads through a device's address faults at once, as it would with a GPU. The bytes lie
 //! elsewhere. Only memory of the host (pinned, registered, managed) lies where its address says.
+//!
+//! [`ranges`] has what kernels know of all that. Each kind of memory is an object beside it, which
+//! is given the ranges that it changes; here are the calls that need several of them.
 
-pub mod allocate;
+pub mod arenas;
 pub mod backing;
 pub mod bytes;
 pub mod gaps;
@@ -14,241 +17,178 @@ pub mod peers;
 pub mod physical;
 pub mod pointer;
 pub mod pool;
+pub mod ranges;
 pub mod virtual_memory;
 
 use crate::error::{Answer, Code};
+use crate::progress::Failed;
 use crate::table::Table;
-use backing::{Backing, Taken, Used};
-use gaps::Gaps;
-use kolo_kernels_host::{Access, Machine, Range};
-use physical::Physical;
-use std::collections::BTreeMap;
+use arenas::{ALIGNMENT, Arenas};
+pub use backing::GRANULARITY;
+use ipc::Opened;
+use kolo_kernels_host::Machine;
+use peers::Peers;
+use physical::{OfDevice, Physicals};
+use pool::Pool;
+use ranges::{Keeper, NewRange};
+pub use ranges::{Kind, Owner, Ranges, Trouble};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-
-/// Kind of memory that an address is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Of `cuMemAlloc`.
-    Device,
-    /// Of a pool, by its handle.
-    Pooled(u64),
-    Managed,
-    /// Of `cuMemHostAlloc`, with its flags.
-    Pinned(u32),
-    /// Of the caller, with the flags of its registration.
-    Registered(u32),
-    /// Mapped into a reserved stretch.
-    Mapped,
-    /// Another process' `cuMemAlloc`.
-    Imported,
-}
-
-impl Kind {
-    /// Whether the CPU can use it.
-    pub fn is_of_host(self) -> bool {
-        matches!(self, Kind::Pinned(_) | Kind::Registered(_) | Kind::Managed)
-    }
-}
-
-/// Where the bytes of a range lie.
-#[derive(Clone, Copy)]
-pub struct Home(pub *mut u8);
-
-// SAFETY: an address of memory that the whole process has mapped.
-unsafe impl Send for Home {}
-
-/// Keeper of the bytes of an allocation.
-pub enum Keeper {
-    /// Part of its device's memory.
-    Arena(Part),
-    /// A mapping of its own.
-    Mapping(#[expect(dead_code, reason = "it is only kept")] Backing),
-    /// Physical memory.
-    Physical(Arc<Physical>),
-    /// The caller.
-    Caller,
-}
-
-/// A part of a device's memory, from an offset on.
-pub struct Part {
-    offset: u64,
-    _taken: Taken,
-}
-
-/// A range that kernels know.
-pub struct Allocation {
-    pub base: u64,
-    pub bytes: u64,
-    pub kind: Kind,
-    /// The device that has it, or that the context of its call has.
-    pub device: u32,
-    pub context: u64,
-    /// Different for each allocation of the process.
-    pub id: u64,
-    pub range: Range,
-    pub home: Home,
-    pub access: Access,
-    pub keeper: Keeper,
-}
-
-/// `cuMemAlloc`'s memory of a device: one file, so that other processes can map it.
-pub struct Arena {
-    backing: Backing,
-    gaps: Gaps,
-}
+use virtual_memory::Reservations;
 
 /// All memory.
 pub struct Memory {
-    /// The addresses of devices, which are never used.
-    _reserved: Backing,
-    space: Gaps,
-    /// Ranges that are reserved for mappings: the length of each, by its beginning.
-    reservations: BTreeMap<u64, u64>,
-    allocations: BTreeMap<u64, Allocation>,
-    pub physical: Table<physical::Reference>,
-    pub pools: Table<pool::Pool>,
-    arenas: Vec<Option<Arena>>,
-    opened: Vec<ipc::Opened>,
-    pub used: Vec<Used>,
-    /// Of each device.
-    pub total: u64,
-    next_id: u64,
-    /// Pairs of devices (who, whose) that may use each other's memory.
-    pub peers: Vec<(u32, u32)>,
+    pub ranges: Ranges,
+    pub arenas: Arenas,
+    pub peers: Peers,
+    pub pools: Table<Pool>,
+    pub physicals: Physicals,
+    pub reservations: Reservations,
+    pub opened: Opened,
 }
-
-const MOST_ADDRESSES: usize = 1 << 38;
-const LEAST_ADDRESSES: usize = 1 << 32;
-/// Of virtual memory.
-pub const GRANULARITY: u64 = 2 << 20;
 
 impl Memory {
     /// # Errors
     /// There are not enough addresses.
     pub fn new(devices: usize, total: u64) -> Answer<Memory> {
-        let mut bytes = MOST_ADDRESSES;
-        let reserved = loop {
-            match Backing::reserve(bytes) {
-                Err(code) if bytes == LEAST_ADDRESSES => return Err(code),
-                Err(_) => bytes /= 2,
-                Ok(reserved) => break reserved,
-            }
-        };
-        let low = (reserved.at().addr() as u64).next_multiple_of(GRANULARITY);
         Ok(Memory {
-            space: Gaps::new(low, bytes as u64 - GRANULARITY),
-            _reserved: reserved,
-            reservations: BTreeMap::new(),
-            allocations: BTreeMap::new(),
-            physical: Table::new(Code::INVALID_VALUE),
+            ranges: Ranges::new()?,
+            arenas: Arenas::new(devices, total),
+            peers: Peers::default(),
             pools: Table::new(Code::INVALID_VALUE),
-            arenas: (0..devices).map(|_| None).collect(),
-            opened: Vec::new(),
-            // Each has a count of its own, which a copy would share.
-            used: (0..devices).map(|_| Used::default()).collect(),
-            total,
-            next_id: 1,
-            peers: Vec::new(),
+            physicals: Physicals::new(),
+            reservations: Reservations::default(),
+            opened: Opened::default(),
         })
     }
 
-    /// The allocation that an address is of.
-    pub fn find(&self, at: u64) -> Option<&Allocation> {
-        let (_, below) = self.allocations.range(..=at).next_back()?;
-        (at - below.base < below.bytes).then_some(below)
-    }
-
-    /// The allocation that begins at an address.
-    pub fn at(&self, base: u64) -> Option<&Allocation> {
-        self.allocations.get(&base)
-    }
-
-    /// Whether an address is one of devices, used or not.
-    pub fn is_of_devices(&self, at: u64) -> bool {
-        self.space.contains(at)
-    }
-
-    /// Allocations that begin in a stretch.
-    pub fn within(&self, at: u64, bytes: u64) -> impl Iterator<Item = &Allocation> {
-        self.allocations
-            .range(at..at + bytes)
-            .map(|(_, allocation)| allocation)
-    }
-
-    pub fn new_id(&mut self) -> u64 {
-        self.next_id += 1;
-        self.next_id - 1
-    }
-
-    /// Makes kernels know memory. None of it is known yet where this succeeds.
+    /// Memory of a device: its address.
     ///
     /// # Errors
-    /// The machine knows a part of it already.
-    fn enter(&mut self, machine: &mut Machine, new: NewRange) -> Answer {
-        let id = self.new_id();
-        let name = format!("{} {id}, device {}", new.name, new.device);
-        // SAFETY: the keeper (or, for registered memory, the caller) keeps the bytes until `leave`
-        // has taken the range away; who else uses them does so at its own risk, as on a device.
-        let range = unsafe {
-            machine.register(&name, new.base, new.home.0, new.bytes as usize, new.access)
+    /// The device has not so much.
+    pub fn allocate(
+        &mut self,
+        machine: &mut Machine,
+        owner: Owner,
+        bytes: u64,
+        kind: Kind,
+    ) -> Answer<u64> {
+        let Owner { device, context } = owner;
+        if bytes == 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        let whole = bytes
+            .checked_next_multiple_of(ALIGNMENT)
+            .ok_or(Code::OUT_OF_MEMORY)?;
+        let (home, part) = self.arenas.take(device, whole)?;
+        let Some(base) = self.ranges.space.take(whole, ALIGNMENT, 0) else {
+            self.arenas.give(device, &part);
+            return Err(Code::OUT_OF_MEMORY);
         };
-        let allocation = Allocation {
-            base: new.base,
-            bytes: new.bytes,
-            kind: new.kind,
-            device: new.device,
-            context: new.context,
-            id,
-            range: range.ok_or(Code::HOST_MEMORY_ALREADY_REGISTERED)?,
-            home: new.home,
-            access: new.access,
-            keeper: new.keeper,
+        let (name, access) = match kind {
+            Kind::Pooled(pool) => ("memory of a pool", self.pools.get(pool)?.access),
+            _ => ("memory", self.peers.access(device)),
         };
-        self.allocations.insert(new.base, allocation);
+        self.ranges.enter(
+            machine,
+            NewRange {
+                name,
+                base,
+                bytes,
+                home,
+                kind,
+                device,
+                context,
+                access,
+                keeper: Keeper::Arena(part),
+            },
+        )?;
+        Ok(base)
+    }
+
+    /// Gives an allocation back that begins at `base`, if it is of a kind that `is_good` takes.
+    ///
+    /// # Errors
+    /// There is none, or a kernel stores to it.
+    pub fn free(
+        &mut self,
+        machine: &mut Machine,
+        base: u64,
+        is_good: fn(Kind) -> bool,
+    ) -> Result<(), Trouble> {
+        let known = self.ranges.at(base).filter(|known| is_good(known.kind));
+        known.ok_or(Code::INVALID_VALUE)?;
+        let gone = self.ranges.leave(machine, base)?;
+        if !gone.kind.is_of_host() {
+            self.ranges.space.give(base);
+        }
+        if let Keeper::Arena(part) = &gone.keeper {
+            self.arenas.give(gone.device, part);
+        }
         Ok(())
     }
 
-    /// Makes kernels forget the allocation at `base`. A late access finds nothing there.
+    /// Frees everything that was allocated in a context.
     ///
     /// # Errors
-    /// A store to it is under way: what the program did is wrong.
-    fn leave(&mut self, machine: &mut Machine, base: u64) -> Result<Allocation, Trouble> {
-        let known = self.allocations.get(&base).ok_or(Code::INVALID_VALUE)?;
-        machine.unregister(known.range).map_err(Trouble::Failure)?;
-        let allocation = self.allocations.remove(&base);
-        allocation.ok_or(Trouble::Code(Code::INVALID_VALUE))
-    }
-
-    fn allow(&mut self, machine: &mut Machine, base: u64, access: Access) {
-        if let Some(allocation) = self.allocations.get_mut(&base) {
-            allocation.access = access;
-            machine.allow(allocation.range, access);
+    /// A kernel stores to some of it.
+    pub fn drop_context(&mut self, machine: &mut Machine, context: u64) -> Result<(), Failed> {
+        let is_of = |context: u64, of: u64| of == context && context != 0;
+        for base in self.ranges.bases(|it| is_of(context, it.context)) {
+            match self.free(machine, base, |_| true) {
+                Err(Trouble::Failure(failure)) => return Err(failure.into()),
+                Ok(()) | Err(Trouble::Code(_)) => {}
+            }
         }
+        self.opened.forget(context);
+        Ok(())
     }
-}
 
-/// Arguments of [`Memory::enter`].
-struct NewRange {
-    name: &'static str,
-    base: u64,
-    bytes: u64,
-    home: Home,
-    kind: Kind,
-    device: u32,
-    context: u64,
-    access: Access,
-    keeper: Keeper,
-}
+    /// Physical memory of a device: a handle.
+    ///
+    /// # Errors
+    /// The size is no multiple of the granularity, or the device has not so much.
+    pub fn create(&mut self, of: OfDevice, bytes: u64, handle_types: i32) -> Answer<u64> {
+        let (id, used) = (self.ranges.new_id(), &self.arenas.used[of.device as usize]);
+        let total = self.arenas.total;
+        self.physicals
+            .create(of, id, used, total, bytes, handle_types)
+    }
 
-/// A call that cannot be, or a mistake that ends the work of all devices.
-#[derive(Debug)]
-pub enum Trouble {
-    Code(Code),
-    Failure(kolo_kernels_host::Failure),
-}
+    /// A handle of what is mapped at an address.
+    ///
+    /// # Errors
+    /// Nothing is.
+    pub fn retain(&mut self, at: u64) -> Answer<u64> {
+        let found = self.ranges.find(at).ok_or(Code::INVALID_VALUE)?;
+        let Keeper::Physical(physical) = &found.keeper else {
+            return Err(Code::INVALID_VALUE);
+        };
+        self.physicals.retain(Arc::clone(physical))
+    }
 
-impl From<Code> for Trouble {
-    fn from(code: Code) -> Trouble {
-        Trouble::Code(code)
+    /// Physical memory of a descriptor, which stays the caller's.
+    ///
+    /// # Errors
+    /// The file is no such memory, or of a device that this process does not see.
+    pub fn import(
+        &mut self,
+        file: BorrowedFd,
+        device_of: impl Fn(u32) -> Option<u32>,
+    ) -> Answer<u64> {
+        let id = self.ranges.new_id();
+        self.physicals.import(id, file, device_of)
+    }
+
+    /// Closes memory of another process, as often as it was opened.
+    ///
+    /// # Errors
+    /// It is none, or a kernel stores to it.
+    pub fn close(&mut self, machine: &mut Machine, base: u64) -> Result<(), Trouble> {
+        if self.opened.close(base)? {
+            self.free(machine, base, |kind| kind == Kind::Imported)?;
+            self.opened.remove(base);
+        }
+        Ok(())
     }
 }

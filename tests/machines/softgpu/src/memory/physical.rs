@@ -1,8 +1,8 @@
 //! Physical memory of virtual memory: made, shared as a file, imported.
 
-use super::backing::{Backing, Taken};
-use super::{GRANULARITY, Keeper, Memory};
+use super::backing::{Backing, GRANULARITY, Taken, Used};
 use crate::error::{Answer, Code};
+use crate::table::Table;
 use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
 
@@ -27,36 +27,63 @@ pub struct Reference {
 const LABEL_BYTES: usize = 4096;
 const MAGIC: u64 = u64::from_le_bytes(*b"kolovmm1");
 
-impl Memory {
+/// Physical memory that callers have handles of.
+pub struct Physicals(Table<Reference>);
+
+/// The device of physical memory: by its number in this process, and on the machine.
+#[derive(Clone, Copy)]
+pub struct OfDevice {
+    pub device: u32,
+    pub number: u32,
+}
+
+impl Physicals {
+    pub fn new() -> Physicals {
+        Physicals(Table::new(Code::INVALID_VALUE))
+    }
+
+    /// The memory of a handle.
+    ///
+    /// # Errors
+    /// There is no such handle.
+    pub fn get(&self, handle: u64) -> Answer<&Arc<Physical>> {
+        self.0.get(handle).map(|reference| &reference.physical)
+    }
+
+    /// New memory of a device that has so many bytes in all, and uses some.
+    ///
     /// # Errors
     /// The size is no multiple of the granularity, or the device has not so much.
     pub fn create(
         &mut self,
-        (device, number): (u32, u32),
+        of: OfDevice,
+        id: u64,
+        used: &Used,
+        total: u64,
         bytes: u64,
         handle_types: i32,
     ) -> Answer<u64> {
         if bytes == 0 || !bytes.is_multiple_of(GRANULARITY) {
             return Err(Code::INVALID_VALUE);
         }
-        let taken = self.used[device as usize].take(bytes, self.total)?;
+        let taken = used.take(bytes, total)?;
         let backing = match handle_types {
             0 => Backing::private(bytes as usize)?,
             _ => {
                 let backing = Backing::shared(bytes as usize + LABEL_BYTES)?;
-                write_label(&backing, bytes, number);
+                write_label(&backing, bytes, of.number);
                 backing
             }
         };
         let physical = Physical {
             backing,
             bytes,
-            device,
+            device: of.device,
             handle_types,
-            id: self.new_id(),
+            id,
             _taken: Some(taken),
         };
-        Ok(self.physical.add(Reference {
+        Ok(self.0.add(Reference {
             physical: Arc::new(physical),
             count: 1,
         }))
@@ -65,32 +92,27 @@ impl Memory {
     /// # Errors
     /// There is no such handle.
     pub fn release(&mut self, handle: u64) -> Answer {
-        let reference = self.physical.get_mut(handle)?;
+        let reference = self.0.get_mut(handle)?;
         reference.count -= 1;
         if reference.count == 0 {
-            self.physical.remove(handle)?;
+            self.0.remove(handle)?;
         }
         Ok(())
     }
 
-    /// A handle of what is mapped at an address.
+    /// A handle of physical memory, once more where it has one.
     ///
     /// # Errors
-    /// Nothing is.
-    pub fn retain(&mut self, at: u64) -> Answer<u64> {
-        let found = self.find(at).ok_or(Code::INVALID_VALUE)?;
-        let Keeper::Physical(physical) = &found.keeper else {
-            return Err(Code::INVALID_VALUE);
-        };
-        let physical = Arc::clone(physical);
+    /// None that a caller can bring about.
+    pub fn retain(&mut self, physical: Arc<Physical>) -> Answer<u64> {
         let is_it = |reference: &Reference| Arc::ptr_eq(&reference.physical, &physical);
-        let known = self.physical.iter().find(|(_, reference)| is_it(reference));
+        let known = self.0.iter().find(|(_, reference)| is_it(reference));
         match known.map(|(handle, _)| handle) {
             Some(handle) => {
-                self.physical.get_mut(handle)?.count += 1;
+                self.0.get_mut(handle)?.count += 1;
                 Ok(handle)
             }
-            None => Ok(self.physical.add(Reference { physical, count: 1 })),
+            None => Ok(self.0.add(Reference { physical, count: 1 })),
         }
     }
 
@@ -99,7 +121,7 @@ impl Memory {
     /// # Errors
     /// It was not made to be shared.
     pub fn export(&self, handle: u64) -> Answer<i32> {
-        let physical = &self.physical.get(handle)?.physical;
+        let physical = self.get(handle)?;
         let file = physical.backing.file().ok_or(Code::INVALID_VALUE)?;
         let copy = file
             .try_clone_to_owned()
@@ -114,6 +136,7 @@ impl Memory {
     /// The file is no such memory, or of a device that this process does not see.
     pub fn import(
         &mut self,
+        id: u64,
         file: BorrowedFd,
         device_of: impl Fn(u32) -> Option<u32>,
     ) -> Answer<u64> {
@@ -124,10 +147,10 @@ impl Memory {
             bytes,
             device: device_of(number).ok_or(Code::INVALID_DEVICE)?,
             handle_types: crate::abi::POSIX_FD,
-            id: self.new_id(),
+            id,
             _taken: None,
         };
-        Ok(self.physical.add(Reference {
+        Ok(self.0.add(Reference {
             physical: Arc::new(physical),
             count: 1,
         }))

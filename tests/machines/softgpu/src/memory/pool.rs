@@ -1,7 +1,8 @@
 //! Pools: memory that is allocated and freed in the order of a stream.
 
-use super::{Kind, Memory};
+use super::ranges::{Kind, Ranges};
 use crate::error::Answer;
+use crate::table::Table;
 use kolo_kernels_host::{Access, Machine};
 
 /// Where `cuMemAllocAsync` takes memory from.
@@ -26,32 +27,26 @@ impl Pool {
     }
 }
 
-impl Memory {
-    /// Changes who may use what came and comes from a pool.
-    ///
-    /// # Errors
-    /// There is no such pool.
-    pub fn allow_pool(&mut self, machine: &mut Machine, pool: u64, access: Access) -> Answer {
-        self.pools.get_mut(pool)?.access = access;
-        for base in self.of_pool(pool) {
-            self.allow(machine, base, access);
-        }
-        Ok(())
+/// Changes who may use what came and comes from a pool.
+///
+/// # Errors
+/// There is no such pool.
+pub fn allow(
+    pools: &mut Table<Pool>,
+    ranges: &mut Ranges,
+    machine: &mut Machine,
+    pool: u64,
+    access: Access,
+) -> Answer {
+    pools.get_mut(pool)?.access = access;
+    for base in ranges.bases(|it| it.kind == Kind::Pooled(pool)) {
+        ranges.allow(machine, base, access);
     }
+    Ok(())
+}
 
-    /// Bytes that are in use.
-    pub fn pool_bytes(&self, pool: u64) -> u64 {
-        let bases = self.of_pool(pool);
-        bases
-            .iter()
-            .filter_map(|base| self.at(*base))
-            .map(|one| one.bytes)
-            .sum()
-    }
-
-    fn of_pool(&self, pool: u64) -> Vec<u64> {
-        let all = self.allocations.values();
-        let of = all.filter(|allocation| allocation.kind == Kind::Pooled(pool));
-        of.map(|allocation| allocation.base).collect()
-    }
+/// Bytes of a pool that are in use.
+pub fn bytes(ranges: &Ranges, pool: u64) -> u64 {
+    let of = ranges.all().filter(|it| it.kind == Kind::Pooled(pool));
+    of.map(|it| it.bytes).sum()
 }

@@ -1,8 +1,11 @@
 //! Virtual memory: addresses are reserved, physical memory is mapped there, devices are let in.
 
-use super::{Allocation, GRANULARITY, Home, Keeper, Kind, Memory, NewRange, Trouble};
+use super::backing::GRANULARITY;
+use super::physical::Physical;
+use super::ranges::{Allocation, Home, Keeper, Kind, NewRange, Ranges, Trouble};
 use crate::error::{Answer, Code};
 use kolo_kernels_host::{Access, Machine};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// `CU_MEM_ACCESS_FLAGS_PROT_READ` and `_READWRITE`.
@@ -13,37 +16,56 @@ fn is_whole(number: u64) -> bool {
     number.is_multiple_of(GRANULARITY)
 }
 
-impl Memory {
+/// Stretches of addresses that are reserved for mappings: the length of each, by its beginning.
+#[derive(Default)]
+pub struct Reservations(BTreeMap<u64, u64>);
+
+/// A stretch of addresses.
+#[derive(Clone, Copy)]
+pub struct Stretch {
+    pub at: u64,
+    pub bytes: u64,
+}
+
+impl Reservations {
+    /// Reserves a stretch: its beginning.
+    ///
     /// # Errors
     /// The size is no multiple of the granularity, or there are not so many addresses.
-    pub fn reserve(&mut self, bytes: u64, alignment: u64, wish: u64) -> Answer<u64> {
+    pub fn reserve(
+        &mut self,
+        ranges: &mut Ranges,
+        bytes: u64,
+        alignment: u64,
+        wish: u64,
+    ) -> Answer<u64> {
         let is_alignment = alignment == 0 || alignment.is_power_of_two();
         if bytes == 0 || !is_whole(bytes) || !is_alignment {
             return Err(Code::INVALID_VALUE);
         }
         let alignment = alignment.max(GRANULARITY);
-        let base = self
+        let base = ranges
             .space
             .take(bytes, alignment, wish)
             .ok_or(Code::OUT_OF_MEMORY)?;
-        self.reservations.insert(base, bytes);
+        self.0.insert(base, bytes);
         Ok(base)
     }
 
     /// # Errors
     /// It was not reserved so, or something is mapped there.
-    pub fn unreserve(&mut self, base: u64, bytes: u64) -> Answer {
-        let is_it = self.reservations.get(&base) == Some(&bytes);
-        if !is_it || self.within(base, bytes).next().is_some() {
+    pub fn unreserve(&mut self, ranges: &mut Ranges, base: u64, bytes: u64) -> Answer {
+        let is_it = self.0.get(&base) == Some(&bytes);
+        if !is_it || ranges.within(base, bytes).next().is_some() {
             return Err(Code::INVALID_VALUE);
         }
-        self.reservations.remove(&base);
-        self.space.give(base);
+        self.0.remove(&base);
+        ranges.space.give(base);
         Ok(())
     }
 
     fn is_reserved(&self, at: u64, bytes: u64) -> bool {
-        let below = self.reservations.range(..=at).next_back();
+        let below = self.0.range(..=at).next_back();
         below.is_some_and(|(base, length)| {
             at.checked_add(bytes)
                 .is_some_and(|end| end <= base + length)
@@ -55,13 +77,14 @@ impl Memory {
     /// # Errors
     /// The place is not reserved or not free.
     pub fn map(
-        &mut self,
+        &self,
+        ranges: &mut Ranges,
         machine: &mut Machine,
-        (at, bytes): (u64, u64),
+        to: Stretch,
         offset: u64,
-        handle: u64,
+        physical: Arc<Physical>,
     ) -> Answer {
-        let physical = Arc::clone(&self.physical.get(handle)?.physical);
+        let Stretch { at, bytes } = to;
         let fits = offset
             .checked_add(bytes)
             .is_some_and(|end| end <= physical.bytes);
@@ -84,78 +107,84 @@ impl Memory {
             },
             keeper: Keeper::Physical(physical),
         };
-        self.enter(machine, new).map_err(|_| Code::INVALID_VALUE)
+        ranges.enter(machine, new).map_err(|_| Code::INVALID_VALUE)
     }
+}
 
-    /// The mappings that fill a stretch.
-    fn mappings(&self, at: u64, bytes: u64) -> Answer<Vec<u64>> {
-        let end = at.checked_add(bytes).ok_or(Code::INVALID_VALUE)?;
-        let mut next = at;
-        let mut bases = Vec::new();
-        for mapping in self.within(at, bytes) {
-            let is_next = mapping.base == next && mapping.kind == Kind::Mapped;
-            next = mapping.base + mapping.bytes;
-            if !is_next || next > end {
-                return Err(Code::INVALID_VALUE);
-            }
-            bases.push(mapping.base);
+/// The mappings that fill a stretch.
+fn mappings(ranges: &Ranges, of: Stretch) -> Answer<Vec<u64>> {
+    let Stretch { at, bytes } = of;
+    let end = at.checked_add(bytes).ok_or(Code::INVALID_VALUE)?;
+    let mut next = at;
+    let mut bases = Vec::new();
+    for mapping in ranges.within(at, bytes) {
+        let is_next = mapping.base == next && mapping.kind == Kind::Mapped;
+        next = mapping.base + mapping.bytes;
+        if !is_next || next > end {
+            return Err(Code::INVALID_VALUE);
         }
-        match next == end && bytes > 0 {
-            true => Ok(bases),
-            false => Err(Code::INVALID_VALUE),
-        }
+        bases.push(mapping.base);
     }
-
-    /// # Errors
-    /// These are no whole mappings, or a kernel stores there.
-    pub fn unmap(&mut self, machine: &mut Machine, at: u64, bytes: u64) -> Result<(), Trouble> {
-        for base in self.mappings(at, bytes)? {
-            self.leave(machine, base)?;
-        }
-        Ok(())
+    match next == end && bytes > 0 {
+        true => Ok(bases),
+        false => Err(Code::INVALID_VALUE),
     }
+}
 
-    /// Lets a device use mappings, or takes that from it.
-    ///
-    /// # Errors
-    /// These are no whole mappings, or there is no such access.
-    pub fn set_access(
-        &mut self,
-        machine: &mut Machine,
-        (at, bytes): (u64, u64),
-        device: u32,
-        flags: i32,
-    ) -> Answer {
-        let bit = 1u32 << device;
-        let (loads, stores) = match flags {
-            0 => (0, 0),
-            READ => (bit, 0),
-            READ_AND_WRITE => (bit, bit),
-            _ => return Err(Code::INVALID_VALUE),
+/// Takes mappings away.
+///
+/// # Errors
+/// These are no whole mappings, or a kernel stores there.
+pub fn unmap(ranges: &mut Ranges, machine: &mut Machine, of: Stretch) -> Result<(), Trouble> {
+    for base in mappings(ranges, of)? {
+        ranges.leave(machine, base)?;
+    }
+    Ok(())
+}
+
+/// Lets a device use mappings, or takes that from it.
+///
+/// # Errors
+/// These are no whole mappings, or there is no such access.
+pub fn set_access(
+    ranges: &mut Ranges,
+    machine: &mut Machine,
+    of: Stretch,
+    device: u32,
+    flags: i32,
+) -> Answer {
+    let bit = 1u32 << device;
+    let (loads, stores) = match flags {
+        0 => (0, 0),
+        READ => (bit, 0),
+        READ_AND_WRITE => (bit, bit),
+        _ => return Err(Code::INVALID_VALUE),
+    };
+    for base in mappings(ranges, of)? {
+        let before = ranges.at(base).ok_or(Code::INVALID_VALUE)?.access;
+        let access = Access {
+            loads: before.loads & !bit | loads,
+            stores: before.stores & !bit | stores,
         };
-        for base in self.mappings(at, bytes)? {
-            let before = self.at(base).ok_or(Code::INVALID_VALUE)?.access;
-            let access = Access {
-                loads: before.loads & !bit | loads,
-                stores: before.stores & !bit | stores,
-            };
-            self.allow(machine, base, access);
-        }
-        Ok(())
+        ranges.allow(machine, base, access);
     }
+    Ok(())
+}
 
-    /// Returns the access that a device has at an address.
-    ///
-    /// # Errors
-    /// Nothing is mapped there.
-    pub fn get_access(&self, at: u64, device: u32) -> Answer<u64> {
-        let is_mapped = |found: &&Allocation| found.kind == Kind::Mapped;
-        let found = self.find(at).filter(is_mapped).ok_or(Code::INVALID_VALUE)?;
-        let may = |devices: u32| devices >> device & 1 == 1;
-        Ok(match (may(found.access.loads), may(found.access.stores)) {
-            (_, true) => READ_AND_WRITE as u64,
-            (true, false) => READ as u64,
-            _ => 0,
-        })
-    }
+/// Returns the access that a device has at an address.
+///
+/// # Errors
+/// Nothing is mapped there.
+pub fn get_access(ranges: &Ranges, at: u64, device: u32) -> Answer<u64> {
+    let is_mapped = |found: &&Allocation| found.kind == Kind::Mapped;
+    let found = ranges
+        .find(at)
+        .filter(is_mapped)
+        .ok_or(Code::INVALID_VALUE)?;
+    let may = |devices: u32| devices >> device & 1 == 1;
+    Ok(match (may(found.access.loads), may(found.access.stores)) {
+        (_, true) => READ_AND_WRITE as u64,
+        (true, false) => READ as u64,
+        _ => 0,
+    })
 }
