@@ -2,10 +2,10 @@
 
 use crate::abi::{PTR_CUDA, PTR_HOST};
 use crate::connection::{Connection, End, Kind, Request};
+use crate::guard::{guard, missing, object, put};
 use crate::memory::Registered;
 use crate::recv::Buffer;
 use crate::slot::{GROUP, RING};
-use crate::table::{guard, missing, object, put};
 use crate::verbs::Region;
 use kolo::base::Error;
 use std::ffi::{c_int, c_void};

@@ -1,11 +1,11 @@
 //! Functions that are exported besides the table: sentences, settings, the log, giving up.
 
 use crate::abi::HANDLE_BYTES;
+use crate::guard::{guard, object};
 use crate::handle;
-use crate::network;
 use crate::report::{self, Sink};
+use crate::running;
 use crate::settings;
-use crate::table::{guard, object};
 use kolo::base::Error;
 use std::ffi::{c_char, c_int, c_void};
 
@@ -54,10 +54,10 @@ pub extern "C" fn kolo_net_set_log(sink: Option<Sink>) {
 pub unsafe extern "C" fn kolo_net_abandon(handle: *mut c_void) {
     // What it returns cannot fail in a way that the caller could mend.
     let _code = guard(|| {
-        let network = network::current()?;
+        let running = running::current()?;
         // SAFETY: the caller's promise.
         let bytes = unsafe { object::<[u8; HANDLE_BYTES]>(handle, "the handle") }?;
-        let abandoned = network.pending().remove(&handle::local(bytes));
+        let abandoned = running.pending().remove(&handle::local(bytes));
         handle::set_local(bytes, 0);
         drop(abandoned);
         Ok(())

@@ -1,14 +1,11 @@
 //! State that all connections of the process share: settings, ports, the interfaces to meet on.
 
-use crate::connecting::Connecting;
 use crate::device::{self, Port};
 use crate::report;
 use crate::settings::{self, Settings};
 use kolo::base::interfaces::{self, Interface};
 use kolo::base::{Code, Error, Result};
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The network.
 pub struct Network {
@@ -18,51 +15,7 @@ pub struct Network {
     pub interface: Interface,
     /// This node's name, for the peer's messages.
     pub host: String,
-    connecting: Mutex<HashMap<u64, Connecting>>,
     next: AtomicU64,
-}
-
-/// The network while somebody uses it, and by how many.
-static CURRENT: Mutex<(usize, Option<Arc<Network>>)> = Mutex::new((0, None));
-
-fn current_state() -> MutexGuard<'static, (usize, Option<Arc<Network>>)> {
-    CURRENT.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// One more user; the first one opens all devices.
-///
-/// Errors: `InvalidArgument` for a setting; `SystemError` when there is no device to use, with
-/// the reason for each.
-pub fn start() -> Result<()> {
-    let mut state = current_state();
-    if state.1.is_none() {
-        state.1 = Some(Arc::new(Network::open()?));
-    }
-    state.0 += 1;
-    Ok(())
-}
-
-/// One user less; devices are closed when the last one and all connections are gone.
-pub fn stop() {
-    let mut state = current_state();
-    state.0 = state.0.saturating_sub(1);
-    if state.0 == 0 {
-        let network = state.1.take();
-        drop(state);
-        if let Some(network) = network {
-            network.pending().clear();
-        }
-    }
-}
-
-/// The network. `InvalidUsage` before `init`.
-pub fn current() -> Result<Arc<Network>> {
-    current_state().1.clone().ok_or_else(|| {
-        Error::usage(
-            "the RDMA network is not started",
-            "call init of the table before its other functions",
-        )
-    })
 }
 
 /// The interface on which the two ends of a connection meet. Without one there is no RDMA, whatever
@@ -82,7 +35,12 @@ fn meeting(settings: &Settings) -> Result<Interface> {
 }
 
 impl Network {
-    fn open() -> Result<Network> {
+    /// Opens all devices that the settings allow.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a setting; `SystemError` when there is no device to use, with the
+    /// reason for each.
+    pub fn open() -> Result<Network> {
         let settings = settings::read()?;
         if settings.disable {
             return Err(Error::usage(
@@ -108,7 +66,6 @@ impl Network {
             settings,
             interface,
             host: host(),
-            connecting: Mutex::default(),
             next: AtomicU64::new(1),
         };
         report::info(&network.line(&found.refused));
@@ -141,13 +98,6 @@ impl Network {
                 "number devices from 0",
             )
         })
-    }
-
-    /// Connections that are being made, by their numbers.
-    pub fn pending(&self) -> MutexGuard<'_, HashMap<u64, Connecting>> {
-        self.connecting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A number that no connection had before.
@@ -192,11 +142,5 @@ mod tests {
         let error = nothing(&["rxe0 port 1 is not active".into()]);
         assert!(error.what.contains("rxe0 port 1 is not active"), "{error}");
         assert!(error.remedy.contains("KOLO_IB_HCA"), "{error}");
-    }
-
-    #[test]
-    fn before_init_there_is_none() {
-        assert!(current().err().unwrap().remedy.contains("init"));
-        stop();
     }
 }

@@ -13,16 +13,16 @@ use crate::calls::{
 };
 use crate::connecting::{Connecting, Progress};
 use crate::connection::{Connection, End};
+use crate::guard::{guard, missing, object, put};
 use crate::handle::{self, Handle};
 use crate::listener::Listener;
-use crate::network;
 use crate::report;
+use crate::running;
 use crate::send::{self, MESSAGES};
 use crate::slot::{GROUP, RING};
-use kolo::base::{Code, Error, Result};
 use std::ffi::{c_int, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
+use std::sync::Arc;
 
 /// The table, under the name that users of such plugins look for.
 #[unsafe(no_mangle)]
@@ -59,48 +59,6 @@ struct Context {
     traffic_class: u8,
 }
 
-/// Runs a call, keeps its error's sentence, and gives its code.
-pub fn guard(call: impl FnOnce() -> Result<()>) -> c_int {
-    let result = catch_unwind(AssertUnwindSafe(call))
-        .unwrap_or_else(|_| Err(Error::internal("the RDMA network panicked")));
-    match result {
-        Ok(()) => Code::Success as c_int,
-        Err(error) => {
-            report::remember(&error);
-            error.code as c_int
-        }
-    }
-}
-
-pub fn missing(what: &str) -> Error {
-    Error::argument(
-        format!("{what} is a null pointer"),
-        "pass what the table gave",
-    )
-}
-
-/// Writes to a place of the caller.
-///
-/// # Safety
-/// `place` is null or valid for a write.
-pub unsafe fn put<T>(place: *mut T, value: T) -> Result<()> {
-    if place.is_null() {
-        return Err(missing("the place for a result"));
-    }
-    // SAFETY: the caller's promise.
-    unsafe { place.write(value) };
-    Ok(())
-}
-
-/// The object behind a pointer of the table.
-///
-/// # Safety
-/// `pointer` is null or came from this table, was not closed, and is used by no one else now.
-pub unsafe fn object<'a, T>(pointer: *mut c_void, what: &str) -> Result<&'a mut T> {
-    // SAFETY: the caller's promise.
-    unsafe { pointer.cast::<T>().as_mut() }.ok_or_else(|| missing(what))
-}
-
 unsafe extern "C" fn init(
     context: *mut *mut c_void,
     _communicator: u64,
@@ -112,7 +70,7 @@ unsafe extern "C" fn init(
         if logger.is_some() {
             report::set_logger(logger);
         }
-        network::start()?;
+        running::start()?;
         // SAFETY: null, or a configuration of the caller.
         let class = unsafe { config.as_ref() }.map_or(-1, |config| config.traffic_class);
         let own = Box::new(Context {
@@ -132,14 +90,14 @@ unsafe extern "C" fn finalize(context: *mut c_void) -> c_int {
             // SAFETY: made by `init`, and given back once.
             drop(unsafe { Box::from_raw(context.cast::<Context>()) });
         }
-        network::stop();
+        running::stop();
         Ok(())
     })
 }
 
 unsafe extern "C" fn devices(count: *mut c_int) -> c_int {
     guard(|| {
-        let network = network::current()?;
+        let network = Arc::clone(&running::current()?.network);
         // SAFETY: the caller's place for the number.
         unsafe { put(count, network.ports.len() as c_int) }
     })
@@ -158,7 +116,7 @@ fn has_peer_memory() -> bool {
 
 unsafe extern "C" fn get_properties(device: c_int, properties: *mut Properties) -> c_int {
     guard(|| {
-        let network = network::current()?;
+        let network = Arc::clone(&running::current()?.network);
         let port = &network.ports[network.port(device)?];
         let largest = send::largest(port.piece);
         let mut kinds = PTR_HOST;
@@ -212,7 +170,7 @@ unsafe extern "C" fn listen(
     out: *mut *mut c_void,
 ) -> c_int {
     guard(|| {
-        let network = network::current()?;
+        let network = Arc::clone(&running::current()?.network);
         let port = network.port(device)?;
         // SAFETY: the context is of `init`.
         let class = unsafe { traffic_class(context) };
@@ -233,7 +191,8 @@ unsafe extern "C" fn connect(
     _device_side: *mut *mut c_void,
 ) -> c_int {
     guard(|| {
-        let network = network::current()?;
+        let running = running::current()?;
+        let network = &running.network;
         let port = network.port(device)?;
         // SAFETY: the caller's place for the connection, and its copy of a handle.
         let bytes = unsafe {
@@ -241,13 +200,13 @@ unsafe extern "C" fn connect(
             object::<[u8; HANDLE_BYTES]>(bytes, "the handle")?
         };
         let number = handle::local(bytes);
-        let begun = network.pending().remove(&number);
+        let begun = running.pending().remove(&number);
         let connecting = match begun {
             Some(connecting) => connecting,
             None => {
                 // SAFETY: the context is of `init`.
                 let class = unsafe { traffic_class(context) };
-                Connecting::new(&network, port, Handle::read(bytes)?, class)?
+                Connecting::new(network, port, Handle::read(bytes)?, class)?
             }
         };
         handle::set_local(bytes, 0);
@@ -255,7 +214,7 @@ unsafe extern "C" fn connect(
             Progress::NotYet(connecting) => {
                 let number = network.new_number();
                 handle::set_local(bytes, number);
-                network.pending().insert(number, *connecting);
+                running.pending().insert(number, *connecting);
                 Ok(())
             }
             // SAFETY: the caller's place for the connection.
