@@ -154,7 +154,11 @@ impl World {
 
     fn prepare(&mut self, call: &mut Call, rank: usize) {
         let plan = pairs_only(&plan(rank as u32, self.ranks.len() as u32));
-        fit::check_grid(&plan, (BLOCKS, THREADS)).unwrap();
+        let grid = fit::LaunchGrid {
+            blocks: BLOCKS,
+            threads: THREADS,
+        };
+        fit::check_grid(&plan, grid).unwrap();
         let windows: Vec<Window> = (0..plan.lanes.len())
             .map(|lane| window(&plan, lane, call.count))
             .collect();

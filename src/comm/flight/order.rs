@@ -1,4 +1,4 @@
-//! From a checked call to what the engine of the communicator's device is handed.
+//! From a checked call to the order that an engine is handed.
 
 use crate::algo;
 use crate::base::Result;

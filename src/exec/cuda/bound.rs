@@ -40,8 +40,10 @@ impl DeviceBound {
     /// A plan that kernels cannot run.
     pub fn new(
         plan: Plan,
-        (number, protocol): (u64, Protocol),
-        (table, staged): (Option<Shelved>, Vec<StagedUse>),
+        number: u64,
+        protocol: Protocol,
+        table: Option<Shelved>,
+        staged: Vec<StagedUse>,
     ) -> Result<DeviceBound> {
         fit::check(&plan)?;
         let lanes = 0..plan.lanes.len();

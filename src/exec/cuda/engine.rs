@@ -1,16 +1,17 @@
-//! The engine of CUDA devices: what turns orders into launches on a caller's stream.
+//! The engine of CUDA devices: it turns orders into launches on a caller's stream.
 //!
-//! Data path: [`CudaEngine::launch`] finds the plan's program and connections ([`DeviceBound`]) ->
-//! windows and image -> one [`DeviceLaunch`] -> the driver puts the kernel on the stream. Nothing
-//! here waits for a device: what must be copied first goes by streams of kolo's own.
+//! Data path: an order, or a wave of messages, is prepared ([`DeviceWork`]): the plan's program and
+//! connections ([`DeviceBound`]), and windows -> image and one [`super::DeviceLaunch`]
+//! ([`Starter::start`]) -> the driver puts the kernel on the stream. Nothing here waits for a
+//! device: what must be copied first goes by streams of kolo's own.
 
 use super::bound::{DeviceBound, LaunchExtents, wire_of};
 use super::choice::KernelChoice;
 use super::fit;
-use super::messages::{self, DeviceMessage, WaveKey};
+use super::messages::{self, DeviceMessage, Wave, WaveKey};
 use super::passing::Passing;
 use super::staged;
-use super::starting::{CudaSetup, DeviceWork, Starter};
+use super::starting::{CudaSetup, DeviceWork, LaunchPlace, Starter};
 use crate::base::turns;
 use crate::base::{Error, Result};
 use crate::cuda::{self, PointerKind, StreamId};
@@ -18,7 +19,7 @@ use crate::exec::combine::Combine;
 use crate::exec::order::{LaunchOrder, Planner};
 use crate::plan::cache::Key;
 use crate::plan::pairs::pairs_only;
-use crate::plan::{Cache, Direction, Geometry, Link, Plan, Protocol, Window};
+use crate::plan::{Cache, Direction, Link, Plan, Protocol};
 use crate::wire::gpu::DeviceWire;
 use lru::LruCache;
 use std::collections::HashMap;
@@ -146,23 +147,10 @@ impl CudaEngine {
         planner: Planner<'_>,
         stream: StreamId,
     ) -> Result<u64> {
-        let is_captured = stream.is_capturing(&self.starter.setup.context)?;
-        let (bound, windows, geometry, kernel) = self.prepare(order, planner)?;
-        let is_average = kernel.is_average;
-        let work = DeviceWork {
-            bound: &bound,
-            windows: &windows,
-            extents: Some(extents(order, &kernel)),
-            kernel,
-            input: order.send as u64,
-            output: order.recv as u64,
-            divisor: if is_average { order.shape.nranks } else { 0 },
-            slice_slots: geometry.slice_steps,
-            stream,
-            is_captured,
-        };
-        self.starter.start(&work)?;
-        Ok(bound.steps(&windows))
+        let to = self.place(stream)?;
+        let work = self.prepare(order, planner)?;
+        self.starter.start(&work, to)?;
+        Ok(work.steps())
     }
 
     /// Rounds in which a call would pass its data.
@@ -170,15 +158,18 @@ impl CudaEngine {
     /// # Errors
     /// As [`CudaEngine::launch`].
     pub fn rounds(&mut self, order: &LaunchOrder, planner: Planner<'_>) -> Result<u64> {
-        let (_, windows, ..) = self.prepare(order, planner)?;
-        Ok(windows.iter().map(Window::rounds).max().unwrap_or(1))
+        Ok(self.prepare(order, planner)?.rounds())
     }
 
-    fn prepare(
-        &mut self,
-        order: &LaunchOrder,
-        planner: Planner<'_>,
-    ) -> Result<(Arc<DeviceBound>, Vec<Window>, Geometry, KernelChoice)> {
+    fn place(&self, stream: StreamId) -> Result<LaunchPlace> {
+        let is_captured = stream.is_capturing(&self.starter.setup.context)?;
+        Ok(LaunchPlace {
+            stream,
+            is_captured,
+        })
+    }
+
+    fn prepare(&mut self, order: &LaunchOrder, planner: Planner<'_>) -> Result<DeviceWork> {
         let kernel = KernelChoice::of(&order.combine)?;
         let bound = self.bound((order.shape, order.protocol, order.placing), planner)?;
         let steps = match self.starter.setup.carrier {
@@ -189,8 +180,38 @@ impl CudaEngine {
         let fitting = (bound.pieces(), kernel.element_bytes());
         let slot_bytes = self.slot_bytes(order.protocol);
         let geometry = fit::geometry(order.protocol, slot_bytes, steps, fitting)?;
-        let windows = bound.windows(&geometry, &extents(order, &kernel));
-        Ok((bound, windows, geometry, kernel))
+        let extents = extents(order, &kernel);
+        Ok(DeviceWork {
+            windows: bound.windows(&geometry, &extents),
+            bound,
+            extents: Some(extents),
+            input: order.send as u64,
+            output: order.recv as u64,
+            divisor: if kernel.is_average {
+                order.shape.nranks
+            } else {
+                0
+            },
+            slice_slots: geometry.slice_steps,
+            kernel,
+        })
+    }
+
+    /// The launch of a wave of messages, which have their addresses in their windows.
+    fn prepare_wave(&mut self, wave: &Wave, key: &WaveKey) -> Result<DeviceWork> {
+        let bound = self.wave(key)?;
+        let slot_bytes = self.slot_bytes(Protocol::Simple);
+        let geometry = fit::geometry(Protocol::Simple, slot_bytes, (1, 1), (1, 1))?;
+        Ok(DeviceWork {
+            bound,
+            windows: wave.windows(key, &geometry),
+            kernel: KernelChoice::bytes(),
+            extents: None,
+            input: 0,
+            output: 0,
+            divisor: 0,
+            slice_slots: geometry.slice_steps,
+        })
     }
 
     /// Puts messages on a stream, which move together. Returns how many steps they have.
@@ -202,7 +223,7 @@ impl CudaEngine {
     /// The addresses hold the bytes, and nobody else touches them until the stream has passed the
     /// launches.
     pub unsafe fn exchange(&mut self, messages: &[DeviceMessage], stream: StreamId) -> Result<u64> {
-        let is_captured = stream.is_capturing(&self.starter.setup.context)?;
+        let to = self.place(stream)?;
         let (waves, own) = messages::waves(self.starter.setup.rank, messages);
         for (sent, received) in own {
             let bytes = sent.bytes.min(received.bytes);
@@ -212,26 +233,12 @@ impl CudaEngine {
         let mut steps = 0;
         for wave in waves {
             let key = wave.key(self.starter.setup.channels);
-            let bound = self.wave(&key)?;
-            let slot_bytes = self.slot_bytes(Protocol::Simple);
-            let geometry = fit::geometry(Protocol::Simple, slot_bytes, (1, 1), (1, 1))?;
-            let windows = wave.windows(&key, &geometry);
-            let kernel = KernelChoice::bytes();
-            let slice = geometry.slice_steps;
-            self.passing.begin(&key, &windows, slice, is_captured);
-            self.starter.start(&DeviceWork {
-                bound: &bound,
-                windows: &windows,
-                kernel,
-                extents: None,
-                input: 0,
-                output: 0,
-                divisor: 0,
-                slice_slots: slice,
-                stream,
-                is_captured,
-            })?;
-            steps += bound.steps(&windows);
+            let work = self.prepare_wave(&wave, &key)?;
+            let slice = work.slice_slots;
+            self.passing
+                .begin(&key, &work.windows, slice, to.is_captured);
+            self.starter.start(&work, to)?;
+            steps += work.steps();
         }
         Ok(steps)
     }
@@ -253,7 +260,7 @@ impl CudaEngine {
         if from == to || bytes == 0 {
             return Ok(());
         }
-        let is_captured = stream.is_capturing(&self.starter.setup.context)?;
+        let is_captured = self.place(stream)?.is_captured;
         let end = self.starter.underway.before(stream, is_captured)?;
         // SAFETY: passed on.
         unsafe { cuda::copy_async(&self.starter.setup.context, to, from, bytes, stream)? };
@@ -354,7 +361,7 @@ impl CudaEngine {
             Some(carrier) => staged::of_plan(&plan, carrier),
             None => Vec::new(),
         };
-        DeviceBound::new(plan, (self.numbers, protocol), (table, staged))
+        DeviceBound::new(plan, self.numbers, protocol, table, staged)
     }
 
     /// The address of an end on the device.

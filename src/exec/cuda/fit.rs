@@ -105,11 +105,21 @@ pub fn check(plan: &Plan) -> Result<()> {
     }
 }
 
+/// Blocks of a launch, and threads of each.
+#[derive(Clone, Copy, Debug)]
+pub struct LaunchGrid {
+    /// Blocks.
+    pub blocks: u32,
+    /// Threads of a block.
+    pub threads: u32,
+}
+
 /// Whether a grid can pass the lanes of a plan.
 ///
 /// # Errors
 /// `InvalidUsage`: the rank has too few blocks for so many lanes. Threads that are no warps.
-pub fn check_grid(plan: &Plan, (blocks, threads): (u32, u32)) -> Result<()> {
+pub fn check_grid(plan: &Plan, grid: LaunchGrid) -> Result<()> {
+    let LaunchGrid { blocks, threads } = grid;
     let is_of_warps = threads.is_multiple_of(WARP) && (2 * WARP..=MAX_THREADS).contains(&threads);
     if blocks == 0 || !is_of_warps {
         return Err(Error::internal(format!(
@@ -200,11 +210,12 @@ mod tests {
             e.send(to, i64::from(peer));
         }
         let plan = e.finish();
-        assert!(check_grid(&plan, (3, 64)).is_ok());
-        for grid in [(2, 64), (0, 64), (3, 32), (3, 65), (3, 672)] {
-            assert!(check_grid(&plan, grid).is_err(), "{grid:?}");
+        let check = |blocks, threads| check_grid(&plan, LaunchGrid { blocks, threads });
+        assert!(check(3, 64).is_ok());
+        for (blocks, threads) in [(2, 64), (0, 64), (3, 32), (3, 65), (3, 672)] {
+            assert!(check(blocks, threads).is_err(), "{blocks} {threads}");
         }
-        let error = check_grid(&plan, (2, 64)).expect_err("257 lanes for one block");
+        let error = check(2, 64).expect_err("257 lanes for one block");
         assert_eq!(error.code, crate::base::Code::InvalidUsage);
         assert!(error.what.contains("513 lanes") && error.what.contains("2 blocks"));
         assert!(error.remedy.contains("KOLO_MAX_NCHANNELS"), "{error}");

@@ -1,14 +1,14 @@
-//! Parameters of a GPU's kernels: a launch with the program of a rank, its windows and its
-//! connections.
+//! The engine of CUDA devices: it turns orders into launches of kernels on a caller's stream.
 //!
 //! **Problem.** A kernel knows no pointer of the host, no list and no type of Rust. It gets one
 //! structure of at most 4 KB, and the device memory that it names.
 //!
-//! **Idea.** [`image`] writes a program ([`crate::plan::program`]) and the window of each lane
-//! behind each other; a small image travels in the launch itself, so that nothing has to be copied
-//! to the device first. [`launch`] is the structure, [`names`] says which kernel gets it, [`fit`]
-//! which sizes a protocol's lines and slots allow. The kernels are in `kernels/`; [`layout`] holds
-//! both sides to the same places.
+//! **Idea.** [`engine`] binds a plan to the device once, prepares a launch of it by the sizes of a
+//! call, and puts it on a stream or into a graph. [`image`] writes a program
+//! ([`crate::plan::program`]) and the window of each lane behind each other; a small image travels
+//! in the launch itself, so that nothing has to be copied to the device first. [`launch`] is the
+//! structure, [`names`] says which kernel gets it, [`fit`] which sizes a protocol's lines and slots
+//! allow. The kernels are in `kernels/`; [`layout`] holds both sides to the same places.
 //!
 //! **Terms.** *Launch*: one kernel of one rank. *Grid*, *block*: CUDA's words; a block passes one
 //! or more lanes. *Share*: the blocks that a rank has of its device ([`blocks`]).

@@ -4,6 +4,7 @@ use super::DeviceLaunch;
 use super::blocks::BlockShare;
 use super::bound::{DeviceBound, LaunchExtents};
 use super::choice::KernelChoice;
+use super::fit::LaunchGrid;
 use super::seats::DeviceSeat;
 use super::shelf::{Shelf, Shelved};
 use super::underway::Underway;
@@ -59,10 +60,11 @@ pub(super) struct Starter {
     steps: u64,
 }
 
-/// Work of one launch, beside its plan.
-pub(super) struct DeviceWork<'a> {
-    pub bound: &'a Arc<DeviceBound>,
-    pub windows: &'a [Window],
+/// Work of one launch, prepared but for its stream: a plan that is bound, and its sizes.
+pub(super) struct DeviceWork {
+    pub bound: Arc<DeviceBound>,
+    /// Of each lane.
+    pub windows: Vec<Window>,
     pub kernel: KernelChoice,
     /// Where the image may be kept, if it is large.
     pub extents: Option<LaunchExtents>,
@@ -70,6 +72,23 @@ pub(super) struct DeviceWork<'a> {
     pub output: u64,
     pub divisor: u32,
     pub slice_slots: u32,
+}
+
+impl DeviceWork {
+    /// Its steps.
+    pub fn steps(&self) -> u64 {
+        self.bound.steps(&self.windows)
+    }
+
+    /// Rounds in which it passes its data.
+    pub fn rounds(&self) -> u64 {
+        self.windows.iter().map(Window::rounds).max().unwrap_or(1)
+    }
+}
+
+/// Where a launch goes.
+#[derive(Clone, Copy)]
+pub(super) struct LaunchPlace {
     pub stream: StreamId,
     /// A graph captures it.
     pub is_captured: bool,
@@ -113,22 +132,23 @@ impl Starter {
     }
 
     /// Blocks and threads for so many lanes.
-    pub fn grid(&self, lanes: usize) -> (u32, u32) {
-        let blocks = self.setup.share.blocks();
-        ((lanes as u32).clamp(1, blocks), self.setup.threads)
+    pub fn grid(&self, lanes: usize) -> LaunchGrid {
+        let blocks = (lanes as u32).clamp(1, self.setup.share.blocks());
+        let threads = self.setup.threads;
+        LaunchGrid { blocks, threads }
     }
 
     /// Puts a launch on its stream.
     ///
     /// # Errors
     /// No memory; the driver refuses.
-    pub fn start(&mut self, work: &DeviceWork<'_>) -> Result<()> {
-        let bound = work.bound;
+    pub fn start(&mut self, work: &DeviceWork, to: LaunchPlace) -> Result<()> {
+        let bound = &*work.bound;
         if bound.lanes() == 0 {
             return Ok(());
         }
         cuda::drop_unused();
-        let image = bound.image(work.windows);
+        let image = bound.image(&work.windows);
         let mut launch = DeviceLaunch::new(&image, work.slice_slots);
         launch.connections = bound.table.as_ref().map_or(0, Shelved::address);
         launch.input = work.input;
@@ -140,7 +160,7 @@ impl Starter {
         launch.divisor = work.divisor;
         let name = work.kernel.name(bound.protocol)?;
         let function = self.setup.kernels.get(&name)?.clone();
-        let each = bound.scratch_bytes(work.windows, work.kernel.element_bytes());
+        let each = bound.scratch_bytes(&work.windows, work.kernel.element_bytes());
         let each = each.next_multiple_of(128);
         launch.scratch = self.scratch(each * bound.lanes())?;
         launch.scratch_bytes = each as u64;
@@ -156,25 +176,24 @@ impl Starter {
         if let Some(image) = &image {
             image.is_read_by(number);
         }
-        let end = self.underway.before(work.stream, work.is_captured)?;
-        let (blocks, threads) = self.grid(bound.lanes());
+        let end = self.underway.before(to.stream, to.is_captured)?;
+        let LaunchGrid { blocks, threads } = self.grid(bound.lanes());
         let put = || {
             // SAFETY: the kernel takes this structure; what it names stays until the launch has
             // ended: the engine's memory by its end, the caller's by its promise.
-            unsafe { function.launch(blocks, threads, launch.as_bytes(), work.stream) }
+            unsafe { function.launch(blocks, threads, launch.as_bytes(), to.stream) }
         };
-        match work.is_captured {
-            true => self.put_in_graph(work, image, put)?,
-            false => {
-                // A driver may launch and wait (CUDA_LAUNCH_BLOCKING): who moves slots hears first.
-                self.carry(work.bound.staged(work.windows));
-                put()?;
-                if let (Some(image), Some(extents)) = (image, work.extents) {
-                    self.images.put((work.bound.number, extents), image);
-                }
+        if to.is_captured {
+            self.put_in_graph(work, image, to.stream, put)?;
+        } else {
+            // A driver may launch and wait (CUDA_LAUNCH_BLOCKING): who moves slots hears first.
+            self.carry(bound.staged(&work.windows));
+            put()?;
+            if let (Some(image), Some(extents)) = (image, work.extents) {
+                self.images.put((bound.number, extents), image);
             }
         }
-        self.underway.after(work.stream, end)
+        self.underway.after(to.stream, end)
     }
 
     /// Has somebody move what a launch sends to other nodes, and what it waits for from there.
@@ -188,25 +207,26 @@ impl Starter {
     /// moves its slots hears of them at each replay.
     fn put_in_graph(
         &self,
-        work: &DeviceWork<'_>,
+        work: &DeviceWork,
         image: Option<Shelved>,
+        stream: StreamId,
         put: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
         let context = &self.setup.context;
-        let slots = work.bound.staged(work.windows);
+        let slots = work.bound.staged(&work.windows);
         let carrier = self.setup.carrier.clone().filter(|_| !slots.is_empty());
         let act = carrier.map(|carrier| {
             let act = move || carrier.expect(&slots);
             Box::new(act) as Box<dyn Fn() + Send + Sync>
         });
         let mut held = self.memory();
-        held.push(Arc::clone(work.bound) as Arc<dyn Any + Send + Sync>);
+        held.push(Arc::clone(&work.bound) as Arc<dyn Any + Send + Sync>);
         held.push(Arc::new((image, self.setup.kernels.clone())));
-        GraphKeeps::new(act, held).put(context, work.stream)?;
+        GraphKeeps::new(act, held).put(context, stream)?;
         put()
     }
 
-    fn large_image(&mut self, work: &DeviceWork<'_>, bytes: &[u8]) -> Result<Shelved> {
+    fn large_image(&mut self, work: &DeviceWork, bytes: &[u8]) -> Result<Shelved> {
         let known = work.extents.map(|extents| (work.bound.number, extents));
         if let Some(image) = known.and_then(|key| self.images.pop(&key)) {
             return Ok(image);

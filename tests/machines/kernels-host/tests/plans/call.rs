@@ -78,7 +78,9 @@ impl Draft {
         let pairs: Vec<Plan> = plans.iter().map(pairs_only).collect();
         for plan in &pairs {
             fit::check(plan).expect("few operands");
-            fit::check_grid(plan, self.sizes.grid).expect("a grid that can be");
+            let (blocks, threads) = self.sizes.grid;
+            let grid = fit::LaunchGrid { blocks, threads };
+            fit::check_grid(plan, grid).expect("a grid that can be");
         }
         let element_bytes = self.dtype.size_bytes();
         let Sizes {
