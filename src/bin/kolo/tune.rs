@@ -364,7 +364,7 @@ impl<'a> Tuning<'a> {
                 call()?;
             }
             let mine = begun.elapsed().as_secs_f64() * 1e9 / f64::from(calls);
-            let all = self.member.gather(mine)?;
+            let all = self.member.of_all(mine)?;
             Ok(all.into_iter().fold(0.0, f64::max))
         };
         batch(2)?;

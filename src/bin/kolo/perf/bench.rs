@@ -388,8 +388,8 @@ impl<'a> Bench<'a> {
         let entered = seconds();
         self.once(placed, 0)?;
         let left = seconds();
-        let groups = self.member.gather(self.member.color)?;
-        let times = self.member.gather(entered)?;
+        let groups = self.member.of_all(self.member.color)?;
+        let times = self.member.of_all(entered)?;
         let mine = self.member.color;
         let all = times.iter().zip(&groups);
         let too_early = all

@@ -180,7 +180,7 @@ impl Session<'_> {
             return Ok(self.too_large(most));
         };
         let nranks = self.member.comm.nranks();
-        let groups = self.member.gather(nranks)?;
+        let groups = self.member.of_all(nranks)?;
         let least_group = groups.into_iter().min().unwrap_or(nranks);
         let mut report = (self.member.team.rank() == 0).then(|| {
             let rows =
@@ -201,8 +201,8 @@ impl Session<'_> {
         held.after_calls = self.held()?;
         let taken = self.taken(&held)?;
         let (executed, planned) = self.member.comm.step_counts()?;
-        let executed = self.member.gather(executed)?;
-        let planned = self.member.gather(planned + bench.replayed_steps())?;
+        let executed = self.member.of_all(executed)?;
+        let planned = self.member.of_all(planned + bench.replayed_steps())?;
         let steps: Vec<_> = executed.into_iter().zip(planned).collect();
         let right = report.map_or(Ok(true), |report| report.end(&steps, &taken));
         // All ranks end alike, so that none waits for a rank that has failed here.
@@ -244,7 +244,7 @@ impl Session<'_> {
         if self.args.memory_report == 0 {
             return Ok(Vec::new());
         }
-        let steps = held.steps().map(|step| self.member.gather(step));
+        let steps = held.steps().map(|step| self.member.of_all(step));
         let [start, communicators, buffers, calls] = steps;
         let (start, communicators) = (start?, communicators?);
         let (buffers, calls) = (buffers?, calls?);

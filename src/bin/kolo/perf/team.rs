@@ -261,7 +261,7 @@ impl Member {
     ///
     /// # Errors
     /// kolo's.
-    pub fn gather<T: kolo::dtype::Element + Default>(&self, mine: T) -> Result<Vec<T>> {
+    pub fn of_all<T: kolo::dtype::Element + Default>(&self, mine: T) -> Result<Vec<T>> {
         let mut all = vec![T::default(); self.team.nranks() as usize];
         self.team.all_gather(&[mine], &mut all)?;
         Ok(all)
@@ -272,7 +272,7 @@ impl Member {
     /// # Errors
     /// kolo's.
     pub fn sum(&self, mine: u64) -> Result<u64> {
-        Ok(self.gather(mine)?.iter().sum())
+        Ok(self.of_all(mine)?.iter().sum())
     }
 
     /// The texts of all ranks, in rank order; long ones are cut.

@@ -199,7 +199,7 @@ impl<'a> BesideMpi<'a> {
             passed += seconds() - begun;
         }
         let mine = passed * 1e9 / f64::from(calls);
-        let all = self.member.gather(mine)?;
+        let all = self.member.of_all(mine)?;
         Ok(all.into_iter().fold(1.0, f64::max))
     }
 

@@ -44,7 +44,7 @@ impl Bench<'_> {
 
     /// Both times of one call, in microseconds, out of those of all ranks.
     pub(super) fn agree_took(&self, issued_us: f64, passed_us: f64) -> Result<Took> {
-        let ranks_us = self.member.gather(passed_us)?;
+        let ranks_us = self.member.of_all(passed_us)?;
         Ok(Took {
             issued_us: self.agree(issued_us)?,
             time_us: self.args.time_of().of(&ranks_us),
@@ -63,7 +63,7 @@ impl Bench<'_> {
 
     /// One time out of those of all ranks.
     pub(super) fn agree(&self, mine: f64) -> Result<f64> {
-        let all = self.member.gather(mine)?;
+        let all = self.member.of_all(mine)?;
         Ok(self.args.time_of().of(&all))
     }
 }
