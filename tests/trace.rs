@@ -1,15 +1,17 @@
-//! The monomorphic executors pass the same tokens as the interpreter of plans, those of one-shot
-//! plans in the same order, and give the same result.
+//! The short executors pass the same tokens as the interpreter of plans, those of one-shot plans in
+//! the same order, and give the same result.
 
 use kolo::algo;
 use kolo::base::Result;
 use kolo::dtype::{self, DataType, FoldParams, ReduceOp};
-use kolo::exec::host::messages::{Contributors, Messages, SmallExchange, SmallReduce};
+use kolo::exec::host::exchange::Bundle;
+use kolo::exec::host::kernel::Kernels;
 use kolo::exec::host::oneshot::SmallCall;
 use kolo::exec::host::scratch::Sources;
 use kolo::exec::host::{Bound, Kernel, LaneRun, Launch, Wires};
-use kolo::exec::trace::Event;
-use kolo::exec::{Progress, Stop, Waiting};
+use kolo::exec::order::SmallOrder;
+use kolo::exec::trace::{Event, Tracer};
+use kolo::exec::{Progress, Waiting};
 use kolo::plan::{Algorithm, Collective, Geometry, Nodes, Placing, Protocol, Shape};
 use kolo::transport::node::NodeMemory;
 use kolo::transport::segment::Segment;
@@ -24,12 +26,34 @@ mod growing;
 /// A token of so many bytes is more than two parts of one that grows.
 const SLOT_BYTES: usize = 40 << 10;
 
-struct Yielding;
+/// Lets others run where it waits, and notes what moved.
+#[derive(Default)]
+struct Yielding(Vec<Event>);
+
+impl Tracer for Yielding {
+    fn event(&mut self, event: Event) {
+        self.0.push(event);
+    }
+}
 
 impl Waiting for Yielding {
     fn pause(&mut self, _: usize) -> Result<()> {
         std::thread::yield_now();
         Ok(())
+    }
+}
+
+/// A call of this rank, whose elements are summed.
+fn order(collective: Collective, send: &[i64], recv: &mut [i64], count: usize) -> SmallOrder {
+    SmallOrder {
+        collective,
+        send: send.as_ptr().cast(),
+        recv: recv.as_mut_ptr().cast(),
+        count,
+        dtype: DataType::Int64,
+        op: Some(ReduceOp::Sum),
+        signature: 5,
+        root: ROOT,
     }
 }
 
@@ -141,86 +165,33 @@ fn interpreted_on(
     (events, recv, wires.steps_executed)
 }
 
-/// One rank, by its monomorphic function.
+/// One rank, by the row of the table.
 fn monomorphic(collective: Collective, wires: &mut Wires, count: usize) -> Traced {
     let send = input(wires.me(), wires.ranks());
     let mut recv = vec![-1; COUNT * wires.ranks()];
-    let kernel = kernel();
-    let call = SmallCall {
-        send: send.as_ptr().cast(),
-        recv: recv.as_mut_ptr().cast(),
-        count,
-        kernel: &kernel,
-        signature: 5,
-        root: ROOT,
-    };
-    let mut events = Vec::new();
-    let mut sources = Sources::default();
+    let order = &order(collective, &send, &mut recv, count);
+    let kernel = &kernel();
+    let (mut sources, mut yielding) = (Sources::default(), Yielding::default());
     // SAFETY: the buffers hold a block for every rank and live until the call has returned.
-    let ended: std::result::Result<(), Stop> = unsafe {
-        match collective {
-            Collective::AllReduce => {
-                call.all_reduce(wires, &mut sources, &mut Yielding, &mut events)
-            }
-            Collective::AllGather => call.all_gather(wires, &mut Yielding, &mut events),
-            Collective::Broadcast => call.broadcast(wires, &mut Yielding, &mut events),
-            Collective::ReduceScatter => {
-                call.reduce_scatter(wires, &mut sources, &mut Yielding, &mut events)
-            }
-            Collective::AllToAll => call.all_to_all(wires, &mut Yielding, &mut events),
-            Collective::Scatter => call.scatter(wires, &mut Yielding, &mut events),
-            Collective::Scan => call.scan(true, wires, &mut sources, &mut Yielding, &mut events),
-            Collective::Exscan => call.scan(false, wires, &mut sources, &mut Yielding, &mut events),
-            _ => call.barrier(wires, &mut Yielding, &mut events),
-        }
-    };
+    let ended = unsafe { SmallCall { order, kernel }.run(wires, &mut sources, &mut yielding) };
     assert!(ended.is_ok());
-    (events, recv, wires.steps_executed)
+    (yielding.0, recv, wires.steps_executed)
 }
 
-/// One rank, by small messages.
-fn by_messages(collective: Collective, wires: &mut Wires) -> Traced {
+/// One rank, by a bundle.
+fn bundled(collective: Collective, wires: &mut Wires) -> Traced {
     let send = input(wires.me(), wires.ranks());
     let mut recv = vec![-1; COUNT * wires.ranks()];
-    let kernel = kernel();
-    let (mut events, mut messages) = (Vec::new(), Messages::default());
-    let (mut contributors, mut sources) = (Contributors::default(), Sources::default());
-    let (at_root, signature) = (collective == Collective::Reduce && wires.me() == ROOT, 5);
-    let (send, recv_place) = (send.as_ptr().cast(), recv.as_mut_ptr().cast());
-    let exchange = SmallExchange {
-        collective,
-        send,
-        recv: recv_place,
-        bytes: COUNT * 8,
-        peer: ROOT,
-        signature,
-        placing: Placing::Planned,
-    };
-    let reduce = SmallReduce {
-        send,
-        recv: recv_place,
-        count: COUNT,
-        kernel: &kernel,
-        signature,
-        placing: Placing::Planned,
-    };
-    if !at_root {
-        // SAFETY: the buffers hold a block for every rank and live until all messages have moved.
-        unsafe { exchange.begin(&mut messages, wires) }.unwrap();
-    }
-    loop {
-        // SAFETY: as above.
-        let progress = unsafe {
-            match at_root {
-                true => reduce.progress(wires, &mut contributors, &mut sources, &mut events),
-                false => messages.progress(wires, &mut events).map_err(Stop::from),
-            }
-        };
-        if progress.unwrap() == Progress::Done {
-            break;
-        }
+    let order = order(collective, &send, &mut recv, COUNT);
+    let kernels = Kernels::new(wires.ranks() as u32);
+    let (mut events, mut bundle) = (Vec::new(), Bundle::default());
+    // SAFETY: the buffers hold a block for every rank and live until all messages have moved.
+    let copied = unsafe { bundle.begin(&order, Placing::Planned, wires) }.unwrap();
+    // SAFETY: as above.
+    while unsafe { bundle.pass(&kernels, wires, &mut events) }.unwrap() != Progress::Done {
         std::thread::yield_now();
     }
+    assert_eq!(bundle.steps() + copied, wires.steps_executed);
     (events, recv, wires.steps_executed)
 }
 
@@ -256,7 +227,7 @@ fn small_messages_are_those_of_the_plan() {
             (Collective::AllToAll, Algorithm::Bundle),
             (Collective::Reduce, Algorithm::OneShot),
         ] {
-            same_tokens(ranks, (collective, algorithm), by_messages);
+            same_tokens(ranks, (collective, algorithm), bundled);
         }
     }
 }

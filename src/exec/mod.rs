@@ -46,8 +46,9 @@ pub use stop::{Progress, Stop};
 
 use crate::base::Result;
 
-/// A hook for an executor that cannot move. The communicator implements it.
-pub trait Waiting {
+/// A hook for an executor that cannot move. The communicator implements it. It also hears of every
+/// token that moves.
+pub trait Waiting: trace::Tracer {
     /// Passes a moment. `peer` is the local rank whose token or credit is missing.
     ///
     /// # Errors

@@ -62,6 +62,22 @@ pub struct SmallOrder {
     pub root: usize,
 }
 
+impl SmallOrder {
+    /// A message of one of its blocks, of one token.
+    #[inline(always)]
+    pub fn message(&self, peer: usize, direction: Direction, place: *mut u8) -> MessageOrder {
+        MessageOrder {
+            peer,
+            to_all: false,
+            direction,
+            place,
+            bytes: self.count * self.dtype.size_bytes(),
+            slice_bytes: usize::MAX,
+            signature: self.signature,
+        }
+    }
+}
+
 /// A rooted collective that is one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rooted {
@@ -72,6 +88,7 @@ pub enum Rooted {
 }
 
 /// A message to or from another rank, or from one rank to all others.
+#[derive(Clone, Copy)]
 pub struct MessageOrder {
     /// The other rank; the one that sends it, if it goes to all others.
     pub peer: usize,

@@ -1,13 +1,16 @@
 //! Messages that are moved as they are waited for: their tokens are those of the plans.
 
 use super::{
-    COUNT, ROOT, SLOT_BYTES, Traced, Yielding, all, input, kernel, many, same_tokens, sized,
+    COUNT, ROOT, SLOT_BYTES, Traced, Yielding, all, input, kernel, many, order, same_tokens, sized,
 };
 use kolo::algo;
+use kolo::exec::host::exchange::RootedExchange;
+use kolo::exec::host::message;
 use kolo::exec::host::oneshot::SmallCall;
 use kolo::exec::host::scratch::Sources;
 use kolo::exec::host::{Bound, LaneRun, Launch, Wires};
-use kolo::exec::order::{MessageOrder, Rooted};
+use kolo::exec::order::MessageOrder;
+use kolo::exec::trace::Event;
 use kolo::exec::{Progress, Waiting};
 use kolo::plan::{Algorithm, Collective, Direction, Geometry, Nodes, Protocol, Shape};
 use std::sync::Arc;
@@ -21,26 +24,20 @@ const STREAM_BYTES: usize = SLOT_BYTES / 2;
 fn awaited(collective: Collective, wires: &mut Wires) -> Traced {
     let send = input(wires.me(), wires.ranks());
     let mut recv = vec![-1; COUNT * wires.ranks()];
-    let kernel = kernel();
     let call = SmallCall {
-        send: send.as_ptr().cast(),
-        recv: recv.as_mut_ptr().cast(),
-        count: COUNT,
-        kernel: &kernel,
-        signature: 5,
-        root: ROOT,
+        order: &order(collective, &send, &mut recv, COUNT),
+        kernel: &kernel(),
     };
-    let mut events = Vec::new();
-    let mut sources = Sources::default();
+    let exchange = RootedExchange {
+        call,
+        to_all: false,
+        slice_bytes: SLOT_BYTES,
+    };
+    let (mut sources, mut yielding) = (Sources::default(), Yielding::default());
     // SAFETY: the buffers hold a block for every rank and live until the call has returned.
-    let steps = unsafe {
-        match collective {
-            Collective::Gather => call.gather(wires, &mut Yielding, &mut events),
-            _ => call.reduce(wires, &mut sources, &mut Yielding, &mut events),
-        }
-    };
+    let steps = unsafe { exchange.wait(wires, &mut sources, &mut yielding) };
     assert_eq!(steps, Ok(wires.steps_executed));
-    (events, recv, wires.steps_executed)
+    (yielding.0, recv, wires.steps_executed)
 }
 
 #[test]
@@ -65,7 +62,7 @@ fn the_tokens_of_a_message_are_those_of_its_plan() {
             all(2, |wires| {
                 let me = wires.me();
                 match awaited[me] {
-                    true => message_awaited((count, false), wires, &mut Yielding),
+                    true => message_awaited((count, false), wires, &mut Yielding::default()),
                     false => message_by_plan(count, wires),
                 }
             })
@@ -75,6 +72,17 @@ fn the_tokens_of_a_message_are_those_of_its_plan() {
         for one in &traced[1..] {
             assert_eq!(one, &traced[0], "{count} elements");
         }
+    }
+}
+
+/// Events while it was waited for.
+pub trait Events {
+    fn events(&mut self) -> Vec<Event>;
+}
+
+impl Events for Yielding {
+    fn events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.0)
     }
 }
 
@@ -88,7 +96,7 @@ pub fn data_of_message(me: usize, count: usize) -> Vec<i64> {
 pub fn message_awaited(
     (count, to_all): (usize, bool),
     wires: &mut Wires,
-    waiting: &mut impl Waiting,
+    waiting: &mut (impl Waiting + Events),
 ) -> Traced {
     let me = wires.me();
     let mut data = data_of_message(me, count);
@@ -102,10 +110,10 @@ pub fn message_awaited(
         signature: 5,
     };
     assert_eq!(order.tokens(), count.div_ceil(SLOT_COUNT) as u64);
-    let mut events = Vec::new();
+    wires.stream_bytes = STREAM_BYTES;
     // SAFETY: the data live until the message has gone.
-    unsafe { wires.message(&order, STREAM_BYTES, waiting, &mut events) }.unwrap();
-    (events, data, wires.steps_executed)
+    unsafe { message::message(&order, wires, waiting) }.unwrap();
+    (waiting.events(), data, wires.steps_executed)
 }
 
 fn message_by_plan(count: usize, wires: &mut Wires) -> Traced {
@@ -158,7 +166,7 @@ fn rooted_collectives_of_two_ranks_are_one_message() {
             let traced = ways.map(|awaited| {
                 all(2, |wires| {
                     let mut traced = match awaited[wires.me()] {
-                        true => rooted_awaited(collective, count, wires, &mut Yielding),
+                        true => rooted_awaited(collective, count, wires, &mut Yielding::default()),
                         false => sized((collective, algorithm), wires, count),
                     };
                     // The plan counts what a root moves itself as it likes.
@@ -185,7 +193,7 @@ fn a_cast_that_is_awaited_is_that_of_its_plan() {
             .map(|ways: usize| {
                 all(3, |wires| match ways >> wires.me() & 1 {
                     0 => sized(cast, wires, count),
-                    _ => rooted_awaited(cast.0, count, wires, &mut Yielding),
+                    _ => rooted_awaited(cast.0, count, wires, &mut Yielding::default()),
                 })
             })
             .collect();
@@ -206,31 +214,26 @@ pub fn rooted_awaited(
     collective: Collective,
     count: usize,
     wires: &mut Wires,
-    waiting: &mut impl Waiting,
+    waiting: &mut (impl Waiting + Events),
 ) -> Traced {
     let (me, ranks) = (wires.me(), wires.ranks());
     let send = many(me, ranks, count);
     let mut recv = vec![-1; ranks * count];
-    let kernel = kernel();
     let call = SmallCall {
-        send: send.as_ptr().cast(),
-        recv: recv.as_mut_ptr().cast(),
-        count,
-        kernel: &kernel,
-        signature: 5,
-        root: ROOT,
+        order: &order(collective, &send, &mut recv, count),
+        kernel: &kernel(),
     };
-    let mut events = Vec::new();
-    let sizes = (SLOT_BYTES, STREAM_BYTES);
-    let rooted = match ranks {
-        2 => Rooted::BetweenTwo,
-        _ => Rooted::Cast,
+    let exchange = RootedExchange {
+        call,
+        to_all: ranks > 2,
+        slice_bytes: SLOT_BYTES,
     };
-    let form = (collective, rooted);
+    wires.stream_bytes = STREAM_BYTES;
+    let mut sources = Sources::default();
     // SAFETY: the buffers hold a block for every rank and live until the call has returned.
-    let steps = unsafe { call.rooted(form, sizes, wires, waiting, &mut events) };
+    let steps = unsafe { exchange.wait(wires, &mut sources, waiting) };
     assert_eq!(steps, Ok(wires.steps_executed));
-    (events, recv, 0)
+    (waiting.events(), recv, 0)
 }
 
 /// As many messages as an end can hold lie in both directions before the first exchange: each half
@@ -249,12 +252,12 @@ fn the_halves_of_an_exchange_do_not_wait_for_each_other() {
             slice_bytes: SLOT_BYTES,
             signature: 5,
         };
-        let mut events = Vec::new();
+        let mut yielding = Yielding::default();
         for number in 0..AHEAD {
             let mut value = 1000 * me as i64 + number;
             let send = message(Direction::Send, &raw mut value);
             // SAFETY: the value lives until the message has gone.
-            unsafe { wires.message(&send, usize::MAX, &mut Yielding, &mut events) }.unwrap();
+            unsafe { message::message(&send, wires, &mut yielding) }.unwrap();
         }
         let mut got = vec![-1; 2 * AHEAD as usize];
         for (number, got) in got.iter_mut().enumerate() {
@@ -262,10 +265,9 @@ fn the_halves_of_an_exchange_do_not_wait_for_each_other() {
             let send = message(Direction::Send, &raw mut value);
             let recv = message(Direction::Recv, got);
             // SAFETY: both live until the exchange has ended.
-            unsafe { wires.exchange([&send, &recv], usize::MAX, &mut Yielding, &mut events) }
-                .unwrap();
+            unsafe { message::both([&send, &recv], wires, &mut yielding) }.unwrap();
         }
-        (events, got, wires.steps_executed)
+        (yielding.0, got, wires.steps_executed)
     });
     for (me, (events, got, steps)) in traced.into_iter().enumerate() {
         let theirs = 1000 * (1 - me as i64);

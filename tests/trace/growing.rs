@@ -1,10 +1,11 @@
 //! Tokens that are read while they are written: a reader takes what is there, and no more.
 
-use super::awaited::{data_of_message, message_awaited, rooted_awaited};
+use super::awaited::{Events, data_of_message, message_awaited, rooted_awaited};
 use super::{ROOT, SLOT_BYTES, Traced, all, many};
 use kolo::base::Result;
 use kolo::exec::Waiting;
 use kolo::exec::host::Wires;
+use kolo::exec::trace::{Event, Tracer};
 use kolo::plan::Collective;
 use kolo::wire::ports::PortKind;
 use kolo::wire::taken::Tokens;
@@ -15,7 +16,19 @@ const COUNT: usize = SLOT_BYTES / 8;
 const ENDS: [usize; 5] = [5, 12, 10_003, 10_004, SLOT_BYTES];
 
 /// Counts how often it finds nothing.
-struct Counting<'a>(&'a AtomicUsize);
+struct Counting<'a>(&'a AtomicUsize, Vec<Event>);
+
+impl Tracer for Counting<'_> {
+    fn event(&mut self, event: Event) {
+        self.1.push(event);
+    }
+}
+
+impl Events for Counting<'_> {
+    fn events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.1)
+    }
+}
 
 impl Waiting for Counting<'_> {
     fn pause(&mut self, _: usize) -> Result<()> {
@@ -66,7 +79,7 @@ fn growing(
             write(kind, data, wires, &found_nothing);
             Default::default()
         }
-        _ => read(wires, &mut Counting(&found_nothing)),
+        _ => read(wires, &mut Counting(&found_nothing, Vec::new())),
     });
     assert_eq!(traced[1].0.len(), 1, "a token");
     traced[1].1.clone()

@@ -2,7 +2,7 @@
 //! the collectives that are nothing but messages: gather, scatter, all-to-all, reduce; and calls of
 //! blocks of different sizes, where all messages of this rank are small.
 //!
-//! No plan is interpreted and no op is made; [`crate::exec::host::messages`] moves the same tokens
+//! No plan is interpreted and no op is made; [`crate::exec::host::exchange`] moves the same tokens
 //! as the plan would.
 
 use super::call::{Checked, Collective};
@@ -13,7 +13,7 @@ use crate::comm::flight::wait::Waiter;
 use crate::comm::owned::{Exec, Sizes};
 use crate::comm::state::Inner;
 use crate::exec::order::{MessageOrder, Rooted};
-use crate::plan::{Algorithm, Direction, Placing, Protocol};
+use crate::plan::{Algorithm, Direction, Protocol};
 use crate::tune::{Choice, Route, is_small_message};
 
 /// A message to or from another rank, as the engine takes it; its tokens are those of its plan.
@@ -98,31 +98,32 @@ impl Inner {
     ) -> Result<()> {
         let collective = checked.call.collective;
         if exec.engine.awaits(collective) {
-            return self.awaited(exec, checked, number);
+            return self.rooted(exec, checked, number, false);
         }
         let placing = exec.placing(checked, choice.algorithm, choice.channels);
-        if collective == Collective::Reduce && checked.call.peer == self.rank {
-            return self.small_reduce(exec, checked, number, placing);
-        }
         // SAFETY: the promise of `enqueue`.
         let begun = unsafe { exec.engine.begin_exchange(&checked.small(), placing) };
         exec.counts.steps_planned += begun.map_err(|error| self.fail(exec, error))?;
         self.run_messages(exec, WaitingCall::of(checked, number))
     }
 
-    /// Runs a small gather or reduce on one node, whose messages are alike: it waits for each.
-    fn awaited(&self, exec: &mut Exec, checked: &Checked, number: Option<u64>) -> Result<()> {
+    /// Runs a rooted collective on one node, waiting for each of its messages; the root's goes to
+    /// all others if `to_all`.
+    fn rooted(
+        &self,
+        exec: &mut Exec,
+        checked: &Checked,
+        number: Option<u64>,
+        to_all: bool,
+    ) -> Result<()> {
+        let (small, slice_bytes) = (checked.small(), exec.sizes.slice(checked));
         let mut waiter = Waiter::new(self, (checked.call.collective.name(), number));
         // SAFETY: the promise of `enqueue`.
-        let ended = unsafe { exec.engine.awaited(&checked.small(), &mut waiter) };
+        let ended = unsafe { exec.engine.rooted(&small, to_all, slice_bytes, &mut waiter) };
         drop(waiter);
-        match ended {
-            Ok(steps) => {
-                exec.counts.steps_planned += steps;
-                Ok(())
-            }
-            Err(stop) => Err(self.stopped_by(exec, stop, number)),
-        }
+        let steps = ended.map_err(|stop| self.stopped_by(exec, stop, number))?;
+        exec.counts.steps_planned += steps;
+        Ok(())
     }
 
     /// A message that is not in a group, if it moves as it is waited for.
@@ -153,19 +154,7 @@ impl Inner {
         route: Route,
     ) -> Option<Result<()>> {
         let rooted = exec.awaits_rooted(checked, route)?;
-        let slice_bytes = exec.sizes.slice(checked);
-        let mut waiter = Waiter::new(self, (checked.call.collective.name(), number));
-        let small = checked.small();
-        // SAFETY: the promise of `enqueue`.
-        let ended = unsafe { exec.engine.rooted(&small, rooted, slice_bytes, &mut waiter) };
-        drop(waiter);
-        Some(match ended {
-            Ok(steps) => {
-                exec.counts.steps_planned += steps;
-                Ok(())
-            }
-            Err(stop) => Err(self.stopped_by(exec, stop, number)),
-        })
+        Some(self.rooted(exec, checked, number, rooted == Rooted::Cast))
     }
 
     /// Both halves of an exchange, if they move as they are waited for: the most usual group,
@@ -202,24 +191,6 @@ impl Inner {
         let ended = self.drive(exec, call, |exec| {
             // SAFETY: the promise of `enqueue`.
             Ok(unsafe { exec.engine.pass_messages() }?.into())
-        });
-        ended.map_err(|error| self.fail(exec, error))
-    }
-
-    /// The root of a small reduce.
-    fn small_reduce(
-        &self,
-        exec: &mut Exec,
-        checked: &Checked,
-        number: Option<u64>,
-        placing: Placing,
-    ) -> Result<()> {
-        exec.counts.steps_planned += 1;
-        exec.engine.begin_reduce();
-        let small = checked.small();
-        let ended = self.drive(exec, WaitingCall::of(checked, number), |exec| {
-            // SAFETY: the promise of `enqueue`.
-            Ok(unsafe { exec.engine.pass_reduce(&small, placing) }?.into())
         });
         ended.map_err(|error| self.fail(exec, error))
     }

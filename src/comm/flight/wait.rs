@@ -13,6 +13,7 @@ use crate::comm::failing::fault;
 use crate::comm::failing::stood::Stood;
 use crate::comm::state::{Inner, WaitSetup};
 use crate::exec::Waiting;
+use crate::exec::trace::Tracer;
 use crate::proxy::net::Links;
 use crate::proxy::progress::{Engine, Inside, Pass};
 use crate::proxy::service::Alarm;
@@ -352,6 +353,8 @@ impl<'a> Long<'a> {
         Ok(())
     }
 }
+
+impl Tracer for Waiter<'_> {}
 
 impl Waiting for Waiter<'_> {
     #[inline]

@@ -3,42 +3,43 @@
 //!
 //! Data path: [`HostEngine::add`] finds the plan's connections ([`Bound`]), the kernel and the
 //! windows of an order -> [`HostEngine::pass`] lets every lane move ([`super::interpreter`]).
-//! Small calls have a shorter way ([`super::oneshot`]).
+//! Small calls and messages have shorter ways ([`super::oneshot`], [`super::exchange`]).
 
+use super::exchange::{Bundle, RootedExchange};
 use super::flight::{HostFlight, Run};
 use super::kernel::Kernels;
 use super::launch::{self, Bound, Launch};
-use super::messages::{Contributors, Messages, SmallExchange, SmallReduce};
+use super::message;
+use super::oneshot::SmallCall;
 use super::schedule::Latest;
 use super::scratch::Sources;
 use super::trials::{LEAST_OVER_SLOTS, StoreTrials};
 use super::wires::Wires;
 use crate::base::{Error, Result, clock};
 use crate::dtype;
+use crate::exec::Waiting;
 use crate::exec::order::{LaunchOrder, MessageOrder, Planner, SmallOrder};
 use crate::exec::stop::{Progress, Stop};
 use crate::plan::cache::Key;
-use crate::plan::{Cache, Geometry, Placing, Protocol};
+use crate::plan::{Cache, Collective, Geometry, Placing, Protocol};
 use crate::wire::ports::Ports;
 use std::sync::Arc;
 
 /// Connections, plans and kernels of one rank of a communicator on host memory.
 pub struct HostEngine {
     /// All connections.
-    pub(super) wires: Wires,
+    pub wires: Wires,
     plans: Cache<Bound>,
-    pub(super) kernels: Kernels,
-    /// Slices from this size on are written past the cache.
-    pub(super) stream_bytes: usize,
+    /// Fold functions of each type and operation.
+    pub kernels: Kernels,
     /// Messages of fewer bytes move as they are waited for.
-    pub(super) awaits_below: usize,
+    awaits_below: usize,
     /// How results are written.
     trials: StoreTrials,
-    pub(super) sources: Sources,
+    /// The places of one fold.
+    pub sources: Sources,
     /// Small messages on their way.
-    messages: Messages,
-    /// Where a root gets the contributions to a small reduce.
-    contributors: Contributors,
+    pub bundle: Bundle,
     /// The last run of a bundle on each end.
     latest: Latest,
     /// How many plans are still bound until one is refused: fault injection for tests.
@@ -49,18 +50,22 @@ pub struct HostEngine {
 impl HostEngine {
     /// Over these connections, with memory for `plans` bound plans; slices of `stream_bytes` and
     /// more are written to slots past the cache.
-    pub fn new(wires: Wires, plans: usize, stream_bytes: usize, trials: StoreTrials) -> HostEngine {
+    pub fn new(
+        mut wires: Wires,
+        plans: usize,
+        stream_bytes: usize,
+        trials: StoreTrials,
+    ) -> HostEngine {
         let ranks = wires.ranks();
+        wires.stream_bytes = stream_bytes;
         let awaits = !wires.carried.somewhere() && !wires.sends_meet;
         HostEngine {
             awaits_below: if awaits { LEAST_OVER_SLOTS } else { 0 },
             kernels: Kernels::new(ranks as u32),
             plans: Cache::new(plans),
-            stream_bytes,
             trials,
             sources: Sources::for_ranks(ranks),
-            messages: Messages::default(),
-            contributors: Contributors::default(),
+            bundle: Bundle::default(),
             latest: Latest::default(),
             #[cfg(test)]
             refuses_to_bind: None,
@@ -68,9 +73,17 @@ impl HostEngine {
         }
     }
 
-    /// Slices from this size on are written past the cache.
-    pub fn stream_bytes(&self) -> usize {
-        self.stream_bytes
+    /// Whether a small collective that consists of messages moves as it is waited for.
+    #[inline(always)]
+    pub fn awaits(&self, collective: Collective) -> bool {
+        let alike = matches!(collective, Collective::Gather | Collective::Reduce);
+        alike && !self.wires.carried.somewhere()
+    }
+
+    /// Whether a message of so many bytes does. For larger ones launches try what is better.
+    #[inline(always)]
+    pub fn awaits_message(&self, bytes: usize) -> bool {
+        bytes < self.awaits_below
     }
 
     /// The ends of this rank's connections.
@@ -92,6 +105,11 @@ impl HostEngine {
     /// Gives memory back that only launches need.
     pub fn free_scratch(&mut self) {
         self.wires.scratch.clear();
+    }
+
+    /// Slices from this size on are written past the cache.
+    pub fn stream_bytes(&self) -> usize {
+        self.wires.stream_bytes
     }
 
     /// Fault injection for tests: the binding after `left` more fails.
@@ -177,7 +195,7 @@ impl HostEngine {
             carrier.announce(number, dtype, operation, bytes);
         }
         launch.in_place = order.in_place;
-        launch.stream_bytes = self.stream_bytes;
+        launch.stream_bytes = self.wires.stream_bytes;
         Ok(launch)
     }
 
@@ -257,41 +275,122 @@ impl HostEngine {
         })
     }
 
+    /// Runs a small call, waiting where a token is missing.
+    ///
+    /// # Errors
+    /// A rank that called something else, or the error of a wait.
+    ///
+    /// # Safety
+    /// The buffers of the order hold what it says, and nobody else touches them.
+    #[inline(always)]
+    pub unsafe fn small(
+        &mut self,
+        order: &SmallOrder,
+        waiting: &mut impl Waiting,
+    ) -> std::result::Result<(), Stop> {
+        let kernel = self.kernels.get(order.dtype, order.op);
+        let call = SmallCall { order, kernel };
+        // SAFETY: passed on.
+        unsafe { call.run(&mut self.wires, &mut self.sources, waiting) }
+    }
+
+    /// Runs a call of one rank alone, of any size.
+    ///
+    /// # Safety
+    /// As [`HostEngine::small`].
+    #[inline(always)]
+    pub unsafe fn alone(&mut self, order: &SmallOrder) {
+        let kernel = self.kernels.get(order.dtype, order.op);
+        // SAFETY: passed on.
+        unsafe { SmallCall { order, kernel }.alone(&mut self.wires) };
+    }
+
+    /// Runs a rooted collective of one node in which this rank sends one message, or none; to all
+    /// others if `to_all`. Its tokens have at most `slice_bytes`. Returns how many steps that was.
+    ///
+    /// # Errors
+    /// A rank that called something else, or the error of a wait.
+    ///
+    /// # Safety
+    /// As [`HostEngine::small`].
+    #[inline(always)]
+    pub unsafe fn rooted(
+        &mut self,
+        order: &SmallOrder,
+        to_all: bool,
+        slice_bytes: usize,
+        waiting: &mut impl Waiting,
+    ) -> std::result::Result<u64, Stop> {
+        let kernel = self.kernels.get(order.dtype, order.op);
+        let exchange = RootedExchange {
+            call: SmallCall { order, kernel },
+            to_all,
+            slice_bytes,
+        };
+        // SAFETY: passed on.
+        unsafe { exchange.wait(&mut self.wires, &mut self.sources, waiting) }
+    }
+
+    /// Moves one message on one node.
+    ///
+    /// # Errors
+    /// As [`HostEngine::awaited`].
+    ///
+    /// # Safety
+    /// The place of the message holds what was said, and nobody else touches it.
+    #[inline(always)]
+    pub unsafe fn message(
+        &mut self,
+        order: &MessageOrder,
+        waiting: &mut impl Waiting,
+    ) -> std::result::Result<(), Stop> {
+        // SAFETY: passed on.
+        unsafe { message::message(order, &mut self.wires, waiting) }
+    }
+
+    /// Sends one message and receives another, side by side, on one node.
+    ///
+    /// # Errors
+    /// As [`HostEngine::awaited`].
+    ///
+    /// # Safety
+    /// As [`HostEngine::message`], for both.
+    #[inline(always)]
+    pub unsafe fn exchange(
+        &mut self,
+        halves: [&MessageOrder; 2],
+        waiting: &mut impl Waiting,
+    ) -> std::result::Result<(), Stop> {
+        // SAFETY: passed on.
+        unsafe { message::both(halves, &mut self.wires, waiting) }
+    }
+
     /// Copies a block that this rank has for itself: one step of a plan.
     ///
     /// # Safety
     /// Both places have so many bytes, and nobody else touches them; they are apart.
     pub unsafe fn copy_own(&mut self, from: *const u8, to: *mut u8, bytes: usize) {
-        // SAFETY: our caller's promise.
+        // SAFETY: passed on.
         unsafe { dtype::move_bytes(from, to, bytes) };
         self.wires.steps_executed += 1;
     }
 
-    /// Forgets the last bundle of small messages.
+    /// Begins a bundle of small messages.
     pub fn clear_messages(&mut self) {
-        self.messages.clear();
-        self.latest.next();
+        self.bundle.clear();
     }
 
-    /// Takes a small message to or from another rank down.
+    /// Adds a small message to the bundle.
     ///
     /// # Errors
     /// The connection cannot be made.
     pub fn add_message(&mut self, message: &MessageOrder) -> Result<()> {
-        let HostEngine {
-            latest,
-            messages,
-            wires,
-            ..
-        } = self;
-        let after = |end, number| latest.replace(latest.stamp(), end, number);
-        let peer = (message.peer, message.direction, Placing::ByPair);
-        let data = (message.place, message.bytes);
-        messages.add(wires, peer, data, message.signature, after)
+        let placing = Placing::ByPair;
+        self.bundle.add(message, placing, &mut self.wires)
     }
 
-    /// Takes the messages of a small collective down, and moves what this rank sends to itself.
-    /// Returns how many steps that was.
+    /// Begins a bundle of the messages of a small collective, or of a fold at the root of a reduce,
+    /// and moves what this rank sends to itself. Returns how many steps that was.
     ///
     /// # Errors
     /// A connection cannot be made.
@@ -299,26 +398,16 @@ impl HostEngine {
     /// # Safety
     /// The buffers hold what the order says, and nobody else touches them until it is done.
     pub unsafe fn begin_exchange(&mut self, order: &SmallOrder, placing: Placing) -> Result<u64> {
-        self.messages.clear();
-        let small = SmallExchange {
-            collective: order.collective,
-            send: order.send,
-            recv: order.recv,
-            bytes: order.count * order.dtype.size_bytes(),
-            peer: order.root,
-            signature: order.signature,
-            placing,
-        };
-        // SAFETY: our caller's promise.
-        unsafe { small.begin(&mut self.messages, &mut self.wires) }
+        // SAFETY: passed on.
+        unsafe { self.bundle.begin(order, placing, &mut self.wires) }
     }
 
-    /// Small messages that were taken down.
+    /// Messages of the bundle; a fold counts as one.
     pub fn messages(&self) -> u64 {
-        self.messages.len() as u64
+        self.bundle.steps()
     }
 
-    /// Moves what can move of the small messages.
+    /// Moves what can move of the bundle.
     ///
     /// # Errors
     /// A rank that called something else.
@@ -326,37 +415,7 @@ impl HostEngine {
     /// # Safety
     /// The places of the messages hold what was said, and nobody else touches them.
     pub unsafe fn pass_messages(&mut self) -> std::result::Result<Progress, Stop> {
-        // SAFETY: our caller's promise.
-        Ok(unsafe { self.messages.progress(&mut self.wires, &mut ()) }?)
-    }
-
-    /// Before a small reduce at its root.
-    pub fn begin_reduce(&mut self) {
-        self.contributors.reset();
-    }
-
-    /// Folds the contributions to a small reduce at its root, if all are there.
-    ///
-    /// # Errors
-    /// A rank that called something else; a connection cannot be made.
-    ///
-    /// # Safety
-    /// As [`HostEngine::begin_exchange`].
-    pub unsafe fn pass_reduce(
-        &mut self,
-        order: &SmallOrder,
-        placing: Placing,
-    ) -> std::result::Result<Progress, Stop> {
-        let small = SmallReduce {
-            send: order.send,
-            recv: order.recv,
-            count: order.count,
-            kernel: self.kernels.get(order.dtype, order.op),
-            signature: order.signature,
-            placing,
-        };
-        let (wires, ends) = (&mut self.wires, &mut self.contributors);
-        // SAFETY: our caller's promise.
-        unsafe { small.progress(wires, ends, &mut self.sources, &mut ()) }
+        // SAFETY: passed on.
+        unsafe { self.bundle.pass(&self.kernels, &mut self.wires, &mut ()) }
     }
 }

@@ -4,10 +4,9 @@
 //! and any size, and stop wherever something is missing. Interpretation would show in small calls.
 //!
 //! **Idea.** [`interpreter`] runs any plan: a lane can stop anywhere and go on later, on another
-//! thread. Without interpretation, [`oneshot`] does small one-shot calls, [`awaited`] those of a
-//! message or some, [`rooted`] what is rooted between two ranks, both with tokens that are read
-//! while they are written ([`growing`]), and [`messages`] any list of small messages; tests compare
-//! their tokens with those of the plans. [`engine`] is what communicators see of it.
+//! thread. Without interpretation, [`oneshot`] does small one-shot calls, and [`exchange`] what is
+//! a [`message`] or some; tests compare their tokens with those of the plans. [`engine`] is what
+//! communicators see of it.
 //!
 //! **Terms.** *Launch*: a plan with buffers, sizes, fold and connections. *Flight*: launches on
 //! their way together. *Lane run*: a lane on its way. *Kernel*: the fold functions of one type and
@@ -16,23 +15,21 @@
 //! Reference: T. Hoefler, C. Siebert, A. Lumsdaine, "Group Operation Assembly Language: a flexible
 //! way to express collective communication", ICPP 2009.
 
-pub mod awaited;
 pub mod carried;
 mod direct;
 pub mod engine;
+pub mod exchange;
 mod flight;
-pub mod growing;
 mod interpreter;
 pub mod kernel;
 mod lane;
 pub mod launch;
 mod lists;
-pub mod messages;
+pub mod message;
 pub mod oneshot;
 mod packed;
 mod private;
 pub mod probe;
-mod rooted;
 mod schedule;
 pub mod scratch;
 mod straight;

@@ -1,11 +1,17 @@
-//! One-shot plans without interpretation: the same tokens in the same order as the plan, proved by
-//! a test that compares the traces.
+//! One-shot calls without interpretation: one function runs a row of a table, and is compiled for
+//! each row. So there is no step to decode and no list to walk, and an 8-byte all-reduce costs
+//! little more than the hand-over of its cache line. The tokens are those of the one-shot plans, in
+//! the same order; a test compares the traces.
 //!
-//! A call is one function per collective; there is no step to decode and no list to walk, so an
-//! 8-byte all-reduce costs little more than the hand-over of its cache line.
+//! **Data path.** The send buffer of a *writer* -> its line, or a place of its fan -> the receive
+//! buffers of the *readers*, which fold it or copy it. The writer copies its own block itself.
+//!
+//! **Columns** ([`SmallRow`]). *Writers*: all ranks, or the root. *Split*: a token has a block for
+//! each rank, who takes its own; else it is one block, which all take. *Taken*: tokens are folded
+//! in the order of ranks, or each is copied: of all writers to the block of its writer, of the root
+//! to the receive buffer. *Steps*: as many as the plan has.
 
-use super::engine::HostEngine;
-use super::kernel::{Kernel, Kernels};
+use super::kernel::Kernel;
 use super::scratch::{FEW_SOURCES, Sources};
 use super::wires::Wires;
 use crate::dtype;
@@ -16,145 +22,98 @@ use crate::exec::trace::{Event, Tracer};
 use crate::plan::{Collective, Link};
 use crate::wire::ports::PortId;
 
-/// One small call.
-pub struct SmallCall<'a> {
-    /// The caller's send buffer.
-    pub send: *const u8,
-    /// The caller's receive buffer.
-    pub recv: *mut u8,
-    /// Elements of the data, or of a block where there is one for each rank.
-    pub count: usize,
-    /// How data is folded.
-    pub kernel: &'a Kernel,
-    /// Travels with every token.
-    pub signature: u64,
-    /// Root, where there is one.
-    pub root: usize,
+/// Whose tokens are folded; those of the other ranks are dropped.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Folded {
+    Everybody,
+    /// The ranks before this one.
+    Before,
+    /// The ranks before this one, and it.
+    UpToOwn,
+    Nobody,
 }
 
-impl<'a> SmallCall<'a> {
-    /// The call of an order.
+impl Folded {
+    /// How many they are: the first ranks.
     #[inline(always)]
-    pub(super) fn of(order: &SmallOrder, kernels: &'a Kernels) -> SmallCall<'a> {
-        SmallCall {
-            send: order.send,
-            recv: order.recv,
-            count: order.count,
-            kernel: kernels.get(order.dtype, order.op),
-            signature: order.signature,
-            root: order.root,
+    fn count(self, me: usize, ranks: usize) -> usize {
+        match self {
+            Folded::Everybody => ranks,
+            Folded::Before => me,
+            Folded::UpToOwn => me + 1,
+            Folded::Nobody => 0,
         }
     }
+}
+
+/// A reader's use of tokens.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TokenUse {
+    Fold(Folded),
+    Copy,
+}
+
+/// How a collective passes its tokens.
+#[derive(Clone, Copy)]
+struct SmallRow {
+    /// The root writes; else all ranks do.
+    by_root: bool,
+    /// A token has a block for each rank.
+    is_split: bool,
+    taken: TokenUse,
+    /// Steps of the plan: so many, and so many for each rank. One for each token that a scan drops
+    /// comes on top, and one for its fold.
+    steps: (u64, u64),
+}
+
+const fn row(by_root: bool, is_split: bool, taken: TokenUse, steps: (u64, u64)) -> SmallRow {
+    SmallRow {
+        by_root,
+        is_split,
+        taken,
+        steps,
+    }
+}
+
+const ALL_REDUCE: usize = 0;
+const REDUCE_SCATTER: usize = 1;
+const ALL_GATHER: usize = 2;
+const ALL_TO_ALL: usize = 3;
+const BROADCAST: usize = 4;
+const SCATTER: usize = 5;
+const SCAN: usize = 6;
+const EXSCAN: usize = 7;
+const BARRIER: usize = 8;
+
+/// The table.
+#[rustfmt::skip]
+const ROWS: [SmallRow; 9] = [
+    //  by_root  is_split  taken                              steps
+    row(false,   false,    TokenUse::Fold(Folded::Everybody), (2, 0)), // ALL_REDUCE
+    row(false,   true,     TokenUse::Fold(Folded::Everybody), (3, 0)), // REDUCE_SCATTER
+    row(false,   false,    TokenUse::Copy,                    (0, 1)), // ALL_GATHER
+    row(false,   true,     TokenUse::Copy,                    (0, 2)), // ALL_TO_ALL
+    row(true,    false,    TokenUse::Copy,                    (1, 0)), // BROADCAST
+    row(true,    true,     TokenUse::Copy,                    (2, 0)), // SCATTER
+    row(false,   false,    TokenUse::Fold(Folded::UpToOwn),   (1, 0)), // SCAN
+    row(false,   false,    TokenUse::Fold(Folded::Before),    (1, 0)), // EXSCAN
+    row(false,   false,    TokenUse::Fold(Folded::Nobody),    (2, 0)), // BARRIER
+];
+
+/// A small call, and how its data are folded.
+#[derive(Clone, Copy)]
+pub struct SmallCall<'a> {
+    /// The call.
+    pub order: &'a SmallOrder,
+    /// The kernel of its type and operation; it scales no input.
+    pub kernel: &'a Kernel,
 }
 
 impl SmallCall<'_> {
+    /// Bytes of the data, or of a block.
     #[inline(always)]
-    pub(super) fn bytes(&self) -> usize {
-        self.count * self.kernel.element_bytes
-    }
-
-    /// So many blocks of the input -> own fan, as soon as a slot is free.
-    #[inline(always)]
-    unsafe fn publish(
-        &self,
-        blocks: usize,
-        wires: &mut Wires,
-        waiting: &mut impl Waiting,
-        tracer: &mut impl Tracer,
-        own_output: Option<*mut u8>,
-    ) -> Result<(), Stop> {
-        let count = blocks * self.count;
-        let bytes = count * self.kernel.element_bytes;
-        while !wires.ports.fans.may_publish(bytes) {
-            let late = wires.ports.waits_for(PortId::OWN_FAN);
-            waiting.pause(late)?;
-        }
-        if bytes > 0 {
-            let slot = wires.ports.fans.place(bytes);
-            let both = [own_output.unwrap_or(slot), slot];
-            let skip_own = own_output.is_none_or(|output| output.cast_const() == self.send);
-            let dsts = &both[usize::from(skip_own)..];
-            // SAFETY: the slot holds `bytes` (checked when the call was classed as small), the
-            // buffers hold `count` elements (contract of the entry points).
-            unsafe { self.copy_in(dsts, count) };
-        }
-        wires.publish_to_all(bytes, self.signature);
-        tracer.event(Event::Publish {
-            link: Link::Fan {
-                writer: wires.me() as u32,
-            },
-            bytes,
-        });
-        Ok(())
-    }
-
-    #[inline(always)]
-    unsafe fn copy_in(&self, dsts: &[*mut u8], count: usize) {
-        let kernel = self.kernel;
-        if kernel.pre_scaled {
-            let mut params = kernel.params;
-            params.divisor = None;
-            params.pre_scale_mask = 1;
-            // SAFETY: see `publish`.
-            unsafe { (kernel.fold)(&[self.send], dsts, count, &params) };
-            return;
-        }
-        for &to in dsts {
-            // They fit the caches, so there is no kind of store to choose, which is what a
-            // kernel's copy does.
-            // SAFETY: see `publish`; places of a fan and outputs are no input.
-            unsafe { dtype::move_bytes(self.send, to, count * kernel.element_bytes) };
-        }
-    }
-
-    /// Waits for the token of `peer` and checks what it is.
-    #[inline(always)]
-    fn await_token(
-        &self,
-        wires: &mut Wires,
-        peer: usize,
-        waiting: &mut impl Waiting,
-    ) -> Result<(), Stop> {
-        while !wires.ports.fans.ready(peer) {
-            waiting.pause(peer)?;
-        }
-        Ok(wires.check_fan(peer, self.signature)?)
-    }
-
-    /// Block `own` of the `blocks` in the token of `peer` -> `to`, as soon as it is there.
-    ///
-    /// # Errors
-    /// See [`Stop`].
-    ///
-    /// # Safety
-    /// The token holds so many blocks, `to` holds one, and they do not overlap.
-    #[inline(always)]
-    unsafe fn take_of(
-        &self,
-        (peer, own, blocks): (usize, usize, usize),
-        to: *mut u8,
-        wires: &mut Wires,
-        waiting: &mut impl Waiting,
-        tracer: &mut impl Tracer,
-    ) -> Result<(), Stop> {
-        let bytes = self.bytes();
-        self.await_token(wires, peer, waiting)?;
-        let source = wires.ports.fans.source(peer, blocks * bytes);
-        // SAFETY: our caller's promise.
-        unsafe { dtype::move_bytes(source.wrapping_add(own * bytes), to, bytes) };
-        self.release(wires, peer, blocks * bytes, tracer);
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn release(&self, wires: &mut Wires, peer: usize, bytes: usize, tracer: &mut impl Tracer) {
-        wires.ports.fans.release(peer);
-        tracer.event(Event::Release {
-            link: Link::Fan {
-                writer: peer as u32,
-            },
-            bytes,
-        });
+    pub(super) fn bytes(self) -> usize {
+        self.order.count * self.kernel.element_bytes
     }
 
     /// One rank alone, of any size: the one copy of the local plan. Its only contribution is the
@@ -163,334 +122,227 @@ impl SmallCall<'_> {
     /// # Safety
     /// The buffers hold what the call says and belong to it until it returns.
     #[inline]
-    pub unsafe fn alone(&self, wires: &mut Wires) {
-        if self.recv.cast_const() != self.send {
+    pub unsafe fn alone(self, wires: &mut Wires) {
+        let SmallOrder { send, recv, .. } = *self.order;
+        if recv.cast_const() != send {
             let (kernel, bytes) = (self.kernel, self.bytes());
             // SAFETY: our caller's promise; the buffers are distinct (checked with the arguments).
-            unsafe { (kernel.copy)(&[self.send], &[self.recv], bytes, &kernel.params) };
+            unsafe { (kernel.copy)(&[send], &[recv], bytes, &kernel.params) };
         }
         wires.steps_executed += 1;
     }
 
-    /// Publish, then fold everybody's in rank order.
-    ///
-    /// # Errors
-    /// See [`Stop`].
-    ///
-    /// # Safety
-    /// The buffers hold what the call says and belong to it until it returns.
-    pub unsafe fn all_reduce(
-        &self,
-        wires: &mut Wires,
-        sources: &mut Sources,
-        waiting: &mut impl Waiting,
-        tracer: &mut impl Tracer,
-    ) -> Result<(), Stop> {
-        let mut few = [std::ptr::null(); FEW_SOURCES];
-        let sources = sources.listed(&mut few, wires.ranks());
-        // SAFETY: our caller's promise.
-        unsafe {
-            self.publish(1, wires, waiting, tracer, None)?;
-            self.fold(0, 1, sources, wires, waiting, tracer)?;
-        }
-        wires.ports.complete_eager();
-        wires.steps_executed += 2;
-        Ok(())
-    }
-
-    /// Publish the blocks of all ranks, then fold everybody's own block in rank order.
-    ///
-    /// # Errors
-    /// See [`Stop`].
-    ///
-    /// # Safety
-    /// The buffers hold what the call says and belong to it until it returns.
-    pub unsafe fn reduce_scatter(
-        &self,
-        wires: &mut Wires,
-        sources: &mut Sources,
-        waiting: &mut impl Waiting,
-        tracer: &mut impl Tracer,
-    ) -> Result<(), Stop> {
-        let (me, ranks) = (wires.me(), wires.ranks());
-        let mut few = [std::ptr::null(); FEW_SOURCES];
-        let sources = sources.listed(&mut few, ranks);
-        // SAFETY: our caller's promise.
-        unsafe {
-            self.publish(ranks, wires, waiting, tracer, None)?;
-            self.fold(me, ranks, sources, wires, waiting, tracer)?;
-        }
-        wires.ports.complete_eager();
-        wires.steps_executed += 3;
-        Ok(())
-    }
-
-    /// Folds block `own` of the `blocks` of the first ranks in their order: as many ranks as
-    /// `sources` has room for.
-    ///
-    /// # Safety
-    /// As [`SmallCall::all_reduce`]; the tokens hold so many blocks.
-    #[inline(always)]
-    unsafe fn fold(
-        &self,
-        own: usize,
-        blocks: usize,
-        sources: &mut [*const u8],
-        wires: &mut Wires,
-        waiting: &mut impl Waiting,
-        tracer: &mut impl Tracer,
-    ) -> Result<(), Stop> {
-        let (me, bytes) = (wires.me(), self.bytes());
-        for (peer, source) in sources.iter_mut().enumerate() {
-            let data = match peer == me {
-                true => self.send,
-                false => {
-                    self.await_token(wires, peer, waiting)?;
-                    wires.ports.fans.source(peer, blocks * bytes)
-                }
-            };
-            *source = data.wrapping_add(own * bytes);
-        }
-        let mut params = self.kernel.params;
-        params.pre_scale_mask = u64::from(self.kernel.pre_scaled) << (me & 63);
-        params.divisor = self.kernel.divisor;
-        // SAFETY: every source holds `count` elements until the call completes.
-        unsafe { (self.kernel.fold)(sources, &[self.recv], self.count, &params) };
-        for peer in (0..sources.len()).filter(|&peer| peer != me) {
-            self.release(wires, peer, blocks * bytes, tracer);
-        }
-        Ok(())
-    }
-
-    /// Publish, then take everybody's.
-    ///
-    /// # Errors
-    /// See [`Stop`].
-    ///
-    /// # Safety
-    /// The buffers hold what the call says and belong to it until it returns.
-    pub unsafe fn all_gather(
-        &self,
-        wires: &mut Wires,
-        waiting: &mut impl Waiting,
-        tracer: &mut impl Tracer,
-    ) -> Result<(), Stop> {
-        let (me, ranks, bytes) = (wires.me(), wires.ranks(), self.bytes());
-        let block = |rank: usize| self.recv.wrapping_add(rank * bytes);
-        // SAFETY: our caller's promise.
-        unsafe { self.publish(1, wires, waiting, tracer, Some(block(me)))? };
-        for peer in (0..ranks).filter(|&peer| peer != me) {
-            // SAFETY: the token holds a block, and so does block `peer` of the output.
-            unsafe { self.take_of((peer, 0, 1), block(peer), wires, waiting, tracer)? };
-        }
-        wires.ports.complete_eager();
-        wires.steps_executed += ranks as u64;
-        Ok(())
-    }
-
-    /// Publish the blocks of all ranks, then take the own one of everybody.
-    ///
-    /// # Errors
-    /// See [`Stop`].
-    ///
-    /// # Safety
-    /// The buffers hold what the call says and belong to it until it returns.
-    pub unsafe fn all_to_all(
-        &self,
-        wires: &mut Wires,
-        waiting: &mut impl Waiting,
-        tracer: &mut impl Tracer,
-    ) -> Result<(), Stop> {
-        let (me, ranks, bytes) = (wires.me(), wires.ranks(), self.bytes());
-        let block = |rank: usize| self.recv.wrapping_add(rank * bytes);
-        // SAFETY: our caller's promise; the buffers are apart (checked with the arguments).
-        unsafe {
-            self.publish(ranks, wires, waiting, tracer, None)?;
-            dtype::move_bytes(self.send.wrapping_add(me * bytes), block(me), bytes);
-        }
-        for peer in (0..ranks).filter(|&peer| peer != me) {
-            // SAFETY: the token holds a block for each rank, and the output too.
-            unsafe { self.take_of((peer, me, ranks), block(peer), wires, waiting, tracer)? };
-        }
-        wires.ports.complete_eager();
-        wires.steps_executed += 2 * ranks as u64;
-        Ok(())
-    }
-
-    /// The root publishes, the others read.
-    ///
-    /// # Errors
-    /// See [`Stop`].
-    ///
-    /// # Safety
-    /// The buffers hold what the call says and belong to it until it returns.
-    pub unsafe fn broadcast(
-        &self,
-        wires: &mut Wires,
-        waiting: &mut impl Waiting,
-        tracer: &mut impl Tracer,
-    ) -> Result<(), Stop> {
-        // SAFETY: our caller's promise; the token and the output hold a block.
-        unsafe {
-            match wires.me() == self.root {
-                true => self.publish(1, wires, waiting, tracer, Some(self.recv))?,
-                false => self.take_of((self.root, 0, 1), self.recv, wires, waiting, tracer)?,
-            }
-        }
-        wires.ports.complete_eager();
-        wires.steps_executed += 1;
-        Ok(())
-    }
-
-    /// The root publishes the blocks of all ranks, and each of the others takes its own.
-    ///
-    /// # Errors
-    /// See [`Stop`].
-    ///
-    /// # Safety
-    /// The buffers hold what the call says and belong to it until it returns.
-    pub unsafe fn scatter(
-        &self,
-        wires: &mut Wires,
-        waiting: &mut impl Waiting,
-        tracer: &mut impl Tracer,
-    ) -> Result<(), Stop> {
-        let (me, ranks) = (wires.me(), wires.ranks());
-        // SAFETY: our caller's promise; the token holds a block for each rank. The root's own block
-        // either is where it belongs or lies apart (checked with the arguments).
-        unsafe {
-            if me == self.root {
-                let own = self.send.wrapping_add(me * self.bytes());
-                self.publish(ranks, wires, waiting, tracer, None)?;
-                if own != self.recv.cast_const() {
-                    dtype::move_bytes(own, self.recv, self.bytes());
-                }
-            } else {
-                let which = (self.root, me, ranks);
-                self.take_of(which, self.recv, wires, waiting, tracer)?;
-            }
-        }
-        wires.ports.complete_eager();
-        wires.steps_executed += 2;
-        Ok(())
-    }
-
-    /// Publish, then fold those of the ranks before, and the own one where `own` is true. The lines
-    /// of the other ranks are dropped.
-    ///
-    /// # Errors
-    /// See [`Stop`].
-    ///
-    /// # Safety
-    /// The buffers hold what the call says and belong to it until it returns.
-    pub unsafe fn scan(
-        &self,
-        own: bool,
-        wires: &mut Wires,
-        sources: &mut Sources,
-        waiting: &mut impl Waiting,
-        tracer: &mut impl Tracer,
-    ) -> Result<(), Stop> {
-        let (me, ranks, bytes) = (wires.me(), wires.ranks(), self.bytes());
-        let folded = me + usize::from(own);
-        let mut few = [std::ptr::null(); FEW_SOURCES];
-        let sources = sources.listed(&mut few, folded);
-        // SAFETY: our caller's promise.
-        unsafe {
-            self.publish(1, wires, waiting, tracer, None)?;
-            if folded > 0 {
-                self.fold(0, 1, sources, wires, waiting, tracer)?;
-            }
-        }
-        for peer in me + 1..ranks {
-            self.await_token(wires, peer, waiting)?;
-            self.release(wires, peer, bytes, tracer);
-        }
-        wires.ports.complete_eager();
-        wires.steps_executed += u64::from(folded > 0) + (ranks - me) as u64;
-        Ok(())
-    }
-
-    /// Everybody signals, everybody waits for everybody.
-    ///
-    /// # Errors
-    /// See [`Stop`].
-    pub fn barrier(
-        &self,
-        wires: &mut Wires,
-        waiting: &mut impl Waiting,
-        tracer: &mut impl Tracer,
-    ) -> Result<(), Stop> {
-        let (me, ranks) = (wires.me(), wires.ranks());
-        // SAFETY: a barrier has no payload (`count` is 0), so no buffer is touched.
-        unsafe { self.publish(1, wires, waiting, tracer, None)? };
-        for peer in (0..ranks).filter(|&peer| peer != me) {
-            self.await_token(wires, peer, waiting)?;
-        }
-        for peer in (0..ranks).filter(|&peer| peer != me) {
-            self.release(wires, peer, 0, tracer);
-        }
-        wires.ports.complete_eager();
-        wires.steps_executed += 2;
-        Ok(())
-    }
-}
-
-impl HostEngine {
-    /// Runs a small call, waiting where a token is missing.
+    /// Runs the row of the collective.
     ///
     /// # Errors
     /// A rank that called something else, or the error of a wait.
     ///
     /// # Safety
-    /// The buffers of the order hold what it says, and nobody else touches them.
+    /// The buffers hold what the call says and belong to it until it returns.
     #[inline(always)]
-    pub unsafe fn small(
-        &mut self,
-        order: &SmallOrder,
+    pub unsafe fn run(
+        self,
+        wires: &mut Wires,
+        sources: &mut Sources,
         waiting: &mut impl Waiting,
-    ) -> std::result::Result<(), Stop> {
-        let small = SmallCall::of(order, &self.kernels);
-        let (wires, sources) = (&mut self.wires, &mut self.sources);
+    ) -> Result<(), Stop> {
+        use Collective::{AllGather, AllReduce, AllToAll, Broadcast, ReduceScatter, Scatter};
         // SAFETY: our caller's promise.
         unsafe {
-            match order.collective {
-                Collective::AllReduce => small.all_reduce(wires, sources, waiting, &mut ()),
-                Collective::AllGather => small.all_gather(wires, waiting, &mut ()),
-                Collective::Broadcast => small.broadcast(wires, waiting, &mut ()),
-                Collective::ReduceScatter => small.reduce_scatter(wires, sources, waiting, &mut ()),
-                Collective::AllToAll => small.all_to_all(wires, waiting, &mut ()),
-                Collective::Scatter => small.scatter(wires, waiting, &mut ()),
-                other if other.is_scan() => {
-                    small.scan(other.is_inclusive(), wires, sources, waiting, &mut ())
+            match self.order.collective {
+                AllReduce => self.run_row::<ALL_REDUCE>(wires, sources, waiting),
+                AllGather => self.run_row::<ALL_GATHER>(wires, sources, waiting),
+                Broadcast => self.run_row::<BROADCAST>(wires, sources, waiting),
+                ReduceScatter => self.run_row::<REDUCE_SCATTER>(wires, sources, waiting),
+                AllToAll => self.run_row::<ALL_TO_ALL>(wires, sources, waiting),
+                Scatter => self.run_row::<SCATTER>(wires, sources, waiting),
+                scan if scan.is_scan() && scan.is_inclusive() => {
+                    self.run_row::<SCAN>(wires, sources, waiting)
                 }
-                _ => small.barrier(wires, waiting, &mut ()),
+                scan if scan.is_scan() => self.run_row::<EXSCAN>(wires, sources, waiting),
+                _ => self.run_row::<BARRIER>(wires, sources, waiting),
             }
         }
     }
 
-    /// Runs a call of one rank alone, of any size.
+    /// Publishes a token if this rank writes one, and takes those of the others.
+    ///
+    /// # Errors
+    /// See [`Stop`].
     ///
     /// # Safety
-    /// As [`HostEngine::small`].
+    /// The buffers hold what the call says and belong to it until it returns.
+    unsafe fn run_row<const ROW: usize>(
+        self,
+        wires: &mut Wires,
+        sources: &mut Sources,
+        waiting: &mut impl Waiting,
+    ) -> Result<(), Stop> {
+        let row = const { ROWS[ROW] };
+        let (me, ranks, bytes) = (wires.me(), wires.ranks(), self.bytes());
+        let SmallOrder {
+            send, recv, root, ..
+        } = *self.order;
+        // Bytes of a token, and where in it this rank's block begins.
+        let (blocks, own) = if row.is_split {
+            (ranks, me * bytes)
+        } else {
+            (1, 0)
+        };
+        let token = blocks * bytes;
+        let writes = !row.by_root || me == root;
+        if writes {
+            // SAFETY: our caller's promise: the send buffer holds a token.
+            unsafe { self.publish(token, wires, waiting)? };
+        }
+        match row.taken {
+            TokenUse::Copy => {
+                let place = |rank: usize| {
+                    let blocks = if row.by_root { 0 } else { rank };
+                    recv.wrapping_add(blocks * bytes)
+                };
+                let (from, to) = (send.wrapping_add(own), place(me));
+                if writes && from != to.cast_const() {
+                    // SAFETY: our caller's promise; not in place, so they are apart.
+                    unsafe { dtype::move_bytes(from, to, bytes) };
+                }
+                let writers = if row.by_root {
+                    root..root + 1
+                } else {
+                    0..ranks
+                };
+                for peer in writers.filter(|&peer| peer != me) {
+                    self.await_token(wires, peer, waiting)?;
+                    let source = wires.ports.fans.source(peer, token).wrapping_add(own);
+                    // SAFETY: the token has this rank's block, and the receive buffer its place.
+                    unsafe { dtype::move_bytes(source, place(peer), bytes) };
+                    release(wires, peer, token, waiting);
+                }
+            }
+            TokenUse::Fold(whose) => {
+                let folded = whose.count(me, ranks);
+                if whose == Folded::Everybody || folded > 0 {
+                    let mut few = [std::ptr::null(); FEW_SOURCES];
+                    let sources = sources.listed(&mut few, folded);
+                    // SAFETY: our caller's promise.
+                    unsafe { self.fold(own, token, sources, wires, waiting)? };
+                }
+                for peer in (folded..ranks).filter(|&peer| peer != me) {
+                    self.await_token(wires, peer, waiting)?;
+                    release(wires, peer, token, waiting);
+                }
+                if matches!(whose, Folded::Before | Folded::UpToOwn) {
+                    wires.steps_executed += u64::from(folded > 0) + (ranks - me - 1) as u64;
+                }
+            }
+        }
+        wires.ports.complete_eager();
+        wires.steps_executed += row.steps.0 + row.steps.1 * ranks as u64;
+        Ok(())
+    }
+
+    /// The first `bytes` bytes of the input -> own fan, as soon as there is room.
+    ///
+    /// # Safety
+    /// The send buffer holds so many bytes.
     #[inline(always)]
-    pub unsafe fn alone(&mut self, order: &SmallOrder) {
-        let small = SmallCall::of(order, &self.kernels);
+    unsafe fn publish(
+        self,
+        bytes: usize,
+        wires: &mut Wires,
+        waiting: &mut impl Waiting,
+    ) -> Result<(), Stop> {
+        while !wires.ports.fans.may_publish(bytes) {
+            let late = wires.ports.waits_for(PortId::OWN_FAN);
+            waiting.pause(late)?;
+        }
+        if bytes > 0 {
+            let slot = wires.ports.fans.place(bytes);
+            // It fits the caches, so there is no kind of store to choose, which is what a kernel's
+            // copy does.
+            // SAFETY: the slot holds `bytes` (checked when the call was classed as small) and is
+            // no input; our caller's promise.
+            unsafe { dtype::move_bytes(self.order.send, slot, bytes) };
+        }
+        // What `Ports::publish` does at the port of the own fan.
+        if wires.ports.has_fault() {
+            wires.ports.inject_fault(PortId::OWN_FAN, bytes);
+        }
+        wires.ports.fans.publish(self.order.signature);
+        wires.ports.ring_others();
+        wires.ports.fans.claim(bytes);
+        let link = fan(wires.me());
+        waiting.event(Event::Publish { link, bytes });
+        Ok(())
+    }
+
+    /// Waits for the token of `peer` and checks what it is.
+    #[inline(always)]
+    fn await_token(
+        self,
+        wires: &mut Wires,
+        peer: usize,
+        waiting: &mut impl Waiting,
+    ) -> Result<(), Stop> {
+        while !wires.ports.fans.ready(peer) {
+            waiting.pause(peer)?;
+        }
+        Ok(wires.check_fan(peer, self.order.signature)?)
+    }
+
+    /// Folds what begins `own` bytes into the tokens of the first ranks, of `token` bytes, in their
+    /// order: as many ranks as `sources` has room for.
+    ///
+    /// # Safety
+    /// The buffers hold what the call says and belong to it until it returns.
+    #[inline(always)]
+    unsafe fn fold(
+        self,
+        own: usize,
+        token: usize,
+        sources: &mut [*const u8],
+        wires: &mut Wires,
+        waiting: &mut impl Waiting,
+    ) -> Result<(), Stop> {
+        let me = wires.me();
+        for (peer, source) in sources.iter_mut().enumerate() {
+            *source = self.order.send.wrapping_add(own);
+            if peer != me {
+                self.await_token(wires, peer, waiting)?;
+                *source = wires.ports.fans.source(peer, token).wrapping_add(own);
+            }
+        }
+        // SAFETY: every source holds `count` elements until the call completes.
+        unsafe { self.fold_all(sources, self.order.recv, self.order.count) };
+        for peer in (0..sources.len()).filter(|&peer| peer != me) {
+            release(wires, peer, token, waiting);
+        }
+        Ok(())
+    }
+
+    /// Folds `count` elements of all sources, in their order.
+    ///
+    /// # Safety
+    /// Each place holds so many; a source is the result's place or apart from it.
+    #[inline(always)]
+    pub(super) unsafe fn fold_all(self, sources: &[*const u8], result: *mut u8, count: usize) {
+        let mut params = self.kernel.params;
+        params.divisor = self.kernel.divisor;
         // SAFETY: our caller's promise.
-        unsafe { small.alone(&mut self.wires) };
+        unsafe { (self.kernel.fold)(sources, &[result], count, &params) };
     }
 }
 
-impl Wires {
-    /// Publishes the token written in the own fan, and wakes its readers: what
-    /// [`crate::wire::ports::Ports::publish`] does at that port.
-    #[inline(always)]
-    fn publish_to_all(&mut self, bytes: usize, signature: u64) {
-        if self.ports.has_fault() {
-            self.ports.inject_fault(PortId::OWN_FAN, bytes);
-        }
-        self.ports.fans.publish(signature);
-        self.ports.ring_others();
-        self.ports.fans.claim(bytes);
-    }
+#[inline(always)]
+fn fan(writer: usize) -> Link {
+    let writer = writer as u32;
+    Link::Fan { writer }
+}
+
+/// Gives the token of `peer` back.
+#[inline(always)]
+fn release(wires: &mut Wires, peer: usize, bytes: usize, tracer: &mut impl Tracer) {
+    wires.ports.fans.release(peer);
+    let link = fan(peer);
+    tracer.event(Event::Release { link, bytes });
 }

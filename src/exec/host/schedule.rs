@@ -141,7 +141,7 @@ impl Latest {
     pub fn replace(&mut self, stamp: u64, end: PortId, piece: usize) -> Option<usize> {
         let place = end.0 as usize;
         if place >= self.pieces.len() {
-            self.pieces.resize(place + 1, (0, 0));
+            self.pieces.resize(place + 1, (u64::MAX, 0));
         }
         let before = std::mem::replace(&mut self.pieces[place], (stamp, piece));
         (before.0 == stamp).then_some(before.1)

@@ -32,6 +32,8 @@ pub struct Wires {
     pub scratch: Pool,
     /// A message is sent when it was received, whatever its size.
     pub sends_meet: bool,
+    /// Tokens of so many bytes are written past the cache.
+    pub stream_bytes: usize,
     /// Steps executed since the communicator was made.
     pub steps_executed: u64,
 }
@@ -53,6 +55,7 @@ impl Wires {
             carried: Carried::default(),
             scratch: Pool::default(),
             sends_meet: false,
+            stream_bytes: usize::MAX,
             steps_executed: 0,
         }
     }
