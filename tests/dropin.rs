@@ -449,7 +449,7 @@ fn communicators_are_grouped_by_doublings_of_ranks() {
     assert_eq!(places, [0, 1, 1, 2, 2, 3, 3, 4, 6, 7, 7, 7, 7]);
 }
 
-/// The rows of the page are those of kolo's own layout (`src/comm/becoming/layout.rs`).
+/// The rows of the page are those of kolo's own layout (`src/comm/start/layout.rs`).
 #[test]
 fn what_a_communicator_takes_is_what_the_page_says() {
     let page = include_str!("../docs/memory.md");

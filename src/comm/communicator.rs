@@ -1,6 +1,6 @@
 //! Making, asking and ending a communicator.
 
-use super::becoming::{init, joining, split};
+use super::start::{init, joining, split};
 use super::calling::tally;
 use super::flight::turn;
 use super::{CommConfig, CommDevice, Communicator, IdleHook, logging};

@@ -1,7 +1,7 @@
 //! Parsers of foreign bytes in this room, for `tests/fuzz`: none may panic, loop, or allocate far
 //! more than it was given.
 
-use super::becoming::{adopted, init, meet, net};
+use super::start::{adopted, init, meet, net};
 
 /// Decodes `bytes` as each record that ranks send while they make a communicator.
 pub fn records(bytes: &[u8]) -> [(&'static str, bool); 7] {

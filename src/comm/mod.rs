@@ -6,7 +6,7 @@
 //! **Idea.** A call takes this way: [`Communicator::enqueue`] ([`calling`]) checks the arguments,
 //! its [`crate::tune::route`] says which way it goes, and it runs on the calling thread. Groups
 //! ([`mod@group`]) and streams ([`Stream`]) put ops into the communicator's queue instead, which
-//! whoever waits drives ([`flight`]). How a communicator is made stands in [`becoming`], what
+//! whoever waits drives ([`flight`]). How a communicator is made stands in [`start`], what
 //! happens when something goes wrong in [`failing`], the safe calls in [`faces`]. What all of them
 //! work on is [`state`]. `docs/calls.md` tells it in order.
 //!
@@ -17,7 +17,7 @@
 //! Reference: the shape of the interface (communicators, unique ids, group calls, streams) is that
 //! of the NCCL User Guide; that of vector and neighbour calls is that of the MPI standard.
 
-mod becoming;
+mod start;
 mod calling;
 mod communicator;
 mod faces;
@@ -32,8 +32,8 @@ mod registered;
 mod registrations;
 mod state;
 
-pub use becoming::begun::Starting;
-pub use becoming::{orders, stores, tuning};
+pub use start::begun::Starting;
+pub use start::{orders, stores, tuning};
 pub use calling::group;
 pub use faces::safe;
 pub use faces::shared_buffer::SharedBuffer;

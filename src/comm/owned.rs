@@ -1,8 +1,8 @@
 //! State that only the owner of a communicator's lock touches: connections, tables, and the calls
 //! in flight.
 
-use crate::comm::becoming::device::carrier::StageCarrier;
-use crate::comm::becoming::net::Supported;
+use crate::comm::start::device::carrier::StageCarrier;
+use crate::comm::start::net::Supported;
 use crate::comm::calling::exact;
 use crate::comm::calling::past::Past;
 use crate::comm::failing::stood::Stood;

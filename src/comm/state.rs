@@ -5,7 +5,7 @@
 //! lock touches: connections, plans, kernels, calls in flight.
 
 use crate::base::{Error, Rank, Result};
-use crate::comm::becoming::net::Network;
+use crate::comm::start::net::Network;
 use crate::comm::calling::handles::MadeOp;
 use crate::comm::failing::whereabouts::Whereabouts;
 use crate::comm::flight::lock::OwnerLock;
@@ -164,7 +164,7 @@ pub(super) struct Inner {
     /// Sees the death of peers; dropping it says goodbye.
     pub watch: Mutex<Option<Arc<crate::proxy::Watch>>>,
     /// Facts and memory for communicators that are split from this one, if they can be made so.
-    pub kin: Option<crate::comm::becoming::heritage::Kin>,
+    pub kin: Option<crate::comm::start::heritage::Kin>,
     /// Where news of deaths goes; the communicator that hears of them first does not keep it.
     pub _deaths: Arc<crate::comm::failing::deaths::Deaths>,
     /// Lets the program's MPI make progress: see [`crate::comm::flight::turn`]. The last that is

@@ -103,7 +103,7 @@ fn names_the_crate(source: &Source, code: &str) -> Vec<String> {
 /// Communicators name their engines, and no other part of them; only where engines are made is more
 /// of their rooms named.
 fn names_a_part_of_an_engine(source: &Source, code: &str) -> Vec<String> {
-    let may_name = ["src/exec/", "src/comm/becoming/"];
+    let may_name = ["src/exec/", "src/comm/start/"];
     if may_name.iter().any(|room| source.path.starts_with(room)) {
         return Vec::new();
     }
@@ -264,7 +264,7 @@ mod tests {
     fn parts_of_engines_are_named_where_they_are_made() {
         let text = "use crate::exec::host::Wires;\n";
         assert_eq!(check("src/comm/flight/op.rs", text).len(), 1);
-        assert!(check("src/comm/becoming/executor.rs", text).is_empty());
+        assert!(check("src/comm/start/executor.rs", text).is_empty());
         let kernel = "use crate::exec::cuda::names;\n";
         assert_eq!(check("src/comm/calling/device.rs", kernel).len(), 1);
         let engines = "use crate::exec::{CudaEngine, HostEngine};\n";

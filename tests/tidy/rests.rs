@@ -24,7 +24,7 @@ const RESTS: [&str; 7] = [
     "thread.join()",
 ];
 /// Here a thread is waited for that has said that it is at its end.
-const AT_ITS_END: &str = "src/comm/becoming/begun.rs";
+const AT_ITS_END: &str = "src/comm/start/begun.rs";
 
 pub fn faults(source: &Source) -> Vec<String> {
     let path = source.path.as_str();
@@ -68,7 +68,7 @@ mod tests {
         let end = "let ends = threads.map(|thread| thread.join());";
         assert_eq!(count("src/bootstrap/local.rs", news), 1);
         assert_eq!(count("src/proxy/service.rs", news), 0);
-        assert_eq!(count("src/comm/becoming/joining.rs", end), 1);
-        assert_eq!(count("src/comm/becoming/begun.rs", end), 0);
+        assert_eq!(count("src/comm/start/joining.rs", end), 1);
+        assert_eq!(count("src/comm/start/begun.rs", end), 0);
     }
 }

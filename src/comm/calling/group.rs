@@ -14,7 +14,7 @@ use super::{tally, traced};
 use crate::base::lasting::Lasting;
 use crate::base::{Error, Result};
 use crate::comm::Communicator;
-use crate::comm::becoming::together::{self, Init};
+use crate::comm::start::together::{self, Init};
 use crate::comm::flight::completion::Completion;
 use crate::comm::flight::op::Op;
 use crate::comm::flight::stream::Stream;

@@ -3,7 +3,7 @@
 //! **Problem.** Large data need not pass through slots where a peer's buffer can be addressed: in
 //! the same process, in memory of `koloMemAlloc`, or in memory that was registered. But whether it
 //! can is known to its owner only, and all ranks must do the same. Private memory of other
-//! processes may be readable too, by system calls ([`crate::comm::becoming::cma`]), which is worth
+//! processes may be readable too, by system calls ([`crate::comm::start::cma`]), which is worth
 //! it for large data only.
 //!
 //! **Idea.** A call that may be direct begins with an all-gather of *cards*: each rank says where
@@ -15,7 +15,7 @@
 
 use super::pushed;
 use crate::base::{Error, Rank, Result};
-use crate::comm::becoming::cma::Private;
+use crate::comm::start::cma::Private;
 use crate::comm::calling::call::Checked;
 use crate::exec::reach::{Base, Copied, PeerBuffers, Pushed, ShowCopy};
 use crate::proxy::service::{self, Address, Published};

@@ -130,7 +130,7 @@ impl Inner {
 
     /// Makes sure that there is a progress thread. False if there can be none.
     pub(in crate::comm) fn want_thread(&self) -> bool {
-        Engine::global().want_thread(crate::comm::becoming::pinning::begin_progress)
+        Engine::global().want_thread(crate::comm::start::pinning::begin_progress)
     }
 
     /// Lets the engine know that there is work, and makes a first pass.

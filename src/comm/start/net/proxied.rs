@@ -2,7 +2,7 @@
 
 use super::{Party, plain_channels};
 use crate::base::{Error, Rank, Result};
-use crate::comm::becoming::meet::machine;
+use crate::comm::start::meet::machine;
 use crate::comm::failing::fault;
 use crate::comm::state::Inner;
 use crate::config;

@@ -90,7 +90,7 @@ pub fn join(
     let (mine, mut doors) = match open(
         settings,
         channels,
-        crate::comm::becoming::layout::slot_bytes(settings),
+        crate::comm::start::layout::slot_bytes(settings),
     ) {
         Ok(opened) => opened,
         Err(why) => {

@@ -1,7 +1,7 @@
 //! Orders of ranks whose places are made up, on machines that are described.
 
 use super::*;
-use crate::comm::becoming::by_switch;
+use crate::comm::start::by_switch;
 use crate::config::Sources;
 use crate::topo::Usable;
 
