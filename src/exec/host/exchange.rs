@@ -56,55 +56,61 @@ impl RootedExchange<'_> {
     ) -> Result<u64, Stop> {
         let (me, ranks, bytes) = (wires.me(), wires.ranks(), self.call.bytes());
         let (order, collective) = (self.call.order, self.call.order.collective);
-        let at_root = me == order.root;
-        let sends = at_root != matches!(collective, Collective::Gather | Collective::Reduce);
-        if at_root && collective == Collective::Reduce {
+        let gathers = matches!(collective, Collective::Gather | Collective::Reduce);
+        let slice_bytes = self.slice_bytes;
+        let message_with = |peer, direction, place| MessageOrder {
+            to_all: self.to_all,
+            slice_bytes,
+            ..order.message(peer, direction, place)
+        };
+        if me != order.root {
+            // One message, and nothing beside it.
+            let (direction, place) = if gathers {
+                (Direction::Send, order.send.cast_mut())
+            } else {
+                (Direction::Recv, order.recv)
+            };
+            let order = message_with(order.root, direction, place);
+            // SAFETY: our caller's promise.
+            unsafe { message(&order, wires, waiting)? };
+            return Ok(order.tokens());
+        }
+        if collective == Collective::Reduce {
             // SAFETY: our caller's promise.
             return unsafe { self.fold(wires, sources, waiting) };
         }
         // At the root of a gather or scatter each rank has its block.
-        let is_split = at_root && matches!(collective, Collective::Gather | Collective::Scatter);
+        let is_split = matches!(collective, Collective::Gather | Collective::Scatter);
         let block =
             |base: *mut u8, rank: usize| base.wrapping_add(if is_split { rank * bytes } else { 0 });
         let (mut direction, mut theirs, mut own) =
-            (Direction::Recv, order.recv, order.send.cast_mut());
-        if sends {
-            (direction, theirs, own) = (Direction::Send, own, theirs);
+            (Direction::Send, order.send.cast_mut(), order.recv);
+        if gathers {
+            (direction, theirs, own) = (Direction::Recv, own, theirs);
         }
         let move_own = || {
             let mine = block(theirs, me);
-            let (from, to) = if sends { (mine, own) } else { (own, mine) };
-            if at_root && from != to {
+            let (from, to) = if gathers { (own, mine) } else { (mine, own) };
+            if from != to {
                 // SAFETY: our caller's promise; not in place, so they are apart.
                 unsafe { dtype::move_bytes(from.cast_const(), to, bytes) };
             }
         };
-        let peers = if at_root && !self.to_all {
-            0..ranks
-        } else {
-            order.root..order.root + 1
-        };
         // The other ranks get their part first, and meanwhile the root moves its own.
         let mut steps = 0;
-        if !sends {
+        if gathers {
             move_own();
-            steps = u64::from(at_root);
-            wires.steps_executed += steps;
+            steps = 1;
+            wires.steps_executed += 1;
         }
+        let peers = if self.to_all { me..me + 1 } else { 0..ranks };
         for peer in peers.filter(|&peer| peer != me || self.to_all) {
-            let order = MessageOrder {
-                to_all: self.to_all,
-                slice_bytes: self.slice_bytes,
-                ..self
-                    .call
-                    .order
-                    .message(peer, direction, block(theirs, peer))
-            };
+            let order = message_with(peer, direction, block(theirs, peer));
             // SAFETY: our caller's promise.
             unsafe { message(&order, wires, waiting)? };
             steps += order.tokens();
         }
-        if sends {
+        if !gathers {
             move_own();
         }
         Ok(steps)
