@@ -7,6 +7,8 @@
 //! stands copying 8 bytes, the least that any step could cost.
 
 use kolo::base::clock;
+use kolo::comm::Inspect;
+use kolo::comm::RawCalls;
 use kolo::comm::{Call, Collective, CommConfig, Communicator, RedOp, group};
 use kolo::dtype::{self, DataType, FoldParams};
 use std::hint::black_box;

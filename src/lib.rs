@@ -103,7 +103,7 @@ pub extern crate kolo_dtype as dtype;
 #[rustfmt::skip] // In the order in which docs/rust-api.md lists them.
 pub use comm::{
     Communicator, Starting, CommConfig, RedOp, Blocks, Graph, NO_RANK, RegisteredBuffer,
-    SharedBuffer, safe::Scope,
+    SharedBuffer, Scope,
 };
 pub use base::{Code, Error, ErrorParts, Rank, Result};
 pub use bootstrap::UniqueId;

@@ -4,6 +4,8 @@
 use accurate::sum::OnlineExactSum;
 use accurate::traits::*;
 use fastrand::Rng;
+use kolo::comm::Inspect;
+use kolo::comm::RawCalls;
 use kolo::comm::{Call, Collective, CommConfig, Communicator, RedOp, Stream, group};
 use kolo::dtype::exact::ExactSum;
 use kolo::dtype::{DataType, Element};

@@ -22,6 +22,7 @@ mod storms;
 mod words;
 
 use kolo::base::Code;
+use kolo::comm::RawCalls;
 use kolo::comm::{CommConfig, Communicator, RedOp};
 
 /// Not a test of its own: what a process of the other tests runs.

@@ -12,6 +12,7 @@ mod words;
 
 use kolo::base::{Code, Error};
 use kolo::bootstrap::ThreadsBootstrap;
+use kolo::comm::RawCalls;
 use kolo::comm::{Call, Collective, CommConfig, Communicator, RedOp};
 use kolo::dtype::DataType;
 

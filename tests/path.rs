@@ -5,6 +5,7 @@
 
 use kolo::base::first_store::{Store, await_store, found};
 use kolo::bootstrap::ThreadsBootstrap;
+use kolo::comm::RawCalls;
 use kolo::comm::{Call, Collective, CommConfig, Communicator, RedOp};
 use kolo::dtype::DataType;
 use std::sync::Mutex;
@@ -43,7 +44,7 @@ fn files(nodes: [u32; 2], bytes: usize, store: Store) -> Vec<String> {
             }
             start.wait();
             // SAFETY: both buffers have as many elements, and outlive the call.
-            unsafe { comm.enqueue(&call, None).expect("all-reduce") };
+            unsafe { kolo::comm::enqueue(&comm.queue, &call, None).expect("all-reduce") };
             assert!(recv.iter().all(|&sum| sum == 3.0), "the sum of 1 and 2");
             recv.fill(f64::NAN);
         }

@@ -1,21 +1,55 @@
-//! Making, asking and ending a communicator.
+//! Communicators as programs in Rust hold them: making, asking, calling and ending one.
+//!
+//! Every method here is a thin face of a function below: of [`super::start`] (how one is made),
+//! [`super::calling`] (calls), [`super::failing`] (its end).
 
-use super::start::{init, joining, split};
-use super::calling::tally;
-use super::flight::turn;
-use super::{CommConfig, CommDevice, Communicator, IdleHook, logging};
-use crate::base::starts::{self, Start};
-use crate::base::{Code, Error, Result};
-use crate::bootstrap::{Bootstrap, NetSettings, UniqueId, launch};
-use crate::config::Settings;
+use super::calling::call::Call;
+use super::calling::edges::Edges;
+use super::calling::vector::BlockCall;
+use super::calling::{enqueue, redop, sum, vector};
+use super::faces::graph;
+use super::faces::lengths::{of_call, require_in, share};
+use super::faces::safe::{ScopeEnd, call, calls, outside_groups};
+use super::faces::safe_blocks::block_calls;
+use super::failing::parting;
+use super::flight::stream::Stream;
+use super::queue::Queue;
+use super::registered;
+use super::start::begun::{self, BegunStart};
+use super::start::{joining, mpi, split};
+use super::{Blocks, Collective, CommConfig, CommDevice, RedOp, RegisteredBuffer};
+use crate::base::{Error, Result};
+use crate::bootstrap::{UniqueId, launch};
+use crate::dtype::Element;
+use crate::dtype::exact::Summand;
 use crate::exec::operation::outside_operations;
-use crate::proxy::net::Rail;
-use crate::proxy::progress::{Engine, Work};
-use crate::transport::fork;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// A group of ranks that call collectives together. Clones are the same communicator.
+///
+/// One thread at a time may call; two at once is an error that names the mistake. Different
+/// communicators are independent. All ranks make the same calls in the same order.
+///
+/// # Errors of its calls
+/// Each call that moves data can fail so: `InvalidArgument` and `InvalidUsage` before anything is
+/// touched; `RemoteError` when a rank died or aborted; `Timeout` after `KOLO_TIMEOUT`. After an
+/// error of the last two kinds the communicator answers only [`Communicator::abort`],
+/// [`Communicator::destroy`] and queries. What a call adds to these it says itself.
+#[derive(Clone)]
+pub struct Communicator {
+    #[doc(hidden)]
+    pub queue: Arc<Queue>,
+}
 
 impl Communicator {
+    pub(in crate::comm) fn of(queue: Arc<Queue>) -> Communicator {
+        Communicator { queue }
+    }
+
     /// Makes a new id for one communicator. One process makes it and hands its bytes
     /// ([`UniqueId::as_bytes`]) to the others by any means; it must live until all ranks have
     /// joined.
@@ -23,10 +57,7 @@ impl Communicator {
     /// # Errors
     /// A bad setting; no usable network interface.
     pub fn unique_id() -> Result<UniqueId> {
-        // The first parts of a process, if nothing has started them: the root is the second one.
-        logging::ensure();
-        starts::note(Start::Bootstrap);
-        UniqueId::create(&NetSettings::from(&Settings::load(&[])?))
+        joining::unique_id()
     }
 
     /// Joins the communicator of `id` as `rank` of `nranks`. Every rank calls it; it returns when
@@ -40,7 +71,7 @@ impl Communicator {
         rank: u32,
         config: &CommConfig,
     ) -> Result<Communicator> {
-        joining::over_tcp("CommInitRank", nranks, id, rank, config)
+        joining::over_tcp("CommInitRank", nranks, id, rank, config).map(Communicator::of)
     }
 
     /// Joins all processes that a launcher has started together, without MPI: over PMIx, PMI,
@@ -50,7 +81,7 @@ impl Communicator {
     /// # Errors
     /// As [`Communicator::init_rank`]; a launcher whose ranks have no way to meet.
     pub fn init_env(config: &CommConfig) -> Result<Communicator> {
-        joining::launched("CommInitEnv", launch::from_environment, config)
+        joining::launched("CommInitEnv", launch::from_environment, config).map(Communicator::of)
     }
 
     /// Joins all tasks of this process's Slurm step by the variables of the step alone, whatever
@@ -59,41 +90,7 @@ impl Communicator {
     /// # Errors
     /// As [`Communicator::init_rank`]; this is no task of a step.
     pub fn init_slurm(config: &CommConfig) -> Result<Communicator> {
-        joining::launched("CommInitSlurm", launch::from_slurm, config)
-    }
-
-    /// Joins over a bootstrap that exists already, such as an MPI communicator's.
-    ///
-    /// # Errors
-    /// As [`Communicator::init_rank`].
-    #[doc(hidden)]
-    pub fn init_bootstrap(
-        bootstrap: Box<dyn Bootstrap>,
-        config: &CommConfig,
-    ) -> Result<Communicator> {
-        joining::over(&*bootstrap, config, init::Means::default())
-    }
-
-    /// Joins over a bootstrap that exists already. Callers that wait call `idle` now and then, so
-    /// that the MPI of the program makes progress too.
-    ///
-    /// # Errors
-    /// As [`Communicator::init_rank`].
-    #[doc(hidden)]
-    pub fn init_bootstrap_with_idle(
-        bootstrap: Box<dyn Bootstrap>,
-        config: &CommConfig,
-        idle: Option<IdleHook>,
-    ) -> Result<Communicator> {
-        if let Some(idle) = &idle {
-            turn::offer(idle);
-        }
-        let means = init::Means {
-            idle,
-            net: None,
-            adopts: true,
-        };
-        joining::over(&*bootstrap, config, means)
+        joining::launched("CommInitSlurm", launch::from_slurm, config).map(Communicator::of)
     }
 
     /// A communicator of `nranks` ranks inside this process, one handle a rank.
@@ -101,7 +98,8 @@ impl Communicator {
     /// # Errors
     /// As [`Communicator::init_rank`].
     pub fn init_all(nranks: u32, config: &CommConfig) -> Result<Vec<Communicator>> {
-        joining::all_threads(&vec![config.device; nranks as usize], config)
+        let all = joining::all_threads(&vec![config.device; nranks as usize], config)?;
+        Ok(all.into_iter().map(Communicator::of).collect())
     }
 
     /// A communicator of ranks inside this process, where `devices` has the device of each rank.
@@ -109,7 +107,8 @@ impl Communicator {
     /// # Errors
     /// As [`Communicator::init_rank`].
     pub fn init_all_on(devices: &[CommDevice], config: &CommConfig) -> Result<Vec<Communicator>> {
-        joining::all_threads(devices, config)
+        let all = joining::all_threads(devices, config)?;
+        Ok(all.into_iter().map(Communicator::of).collect())
     }
 
     /// Splits: ranks with the same `color` make a new communicator, ordered by (`key`, rank).
@@ -123,93 +122,139 @@ impl Communicator {
         key: i32,
         config: &CommConfig,
     ) -> Result<Option<Communicator>> {
-        let alive = self.inner.alive();
-        alive.map_err(|error| error.during("CommSplit"))?;
-        let _timed = tally::waiting("CommSplit");
-        split::split(self, color, key, config).map_err(|mut error| {
-            // What it does by calls of its own is nothing that the program has called.
-            error.operation = Some("CommSplit".into());
-            self.inner.tells(error)
-        })
+        let made = split::split(&self.queue, color, key, config);
+        Ok(made?.map(Communicator::of))
     }
 
     /// This rank.
     pub fn rank(&self) -> u32 {
-        self.inner.rank
+        self.queue.rank
     }
 
     /// Whether it has neither connections to other nodes, nor a device, nor operations of the
     /// program: then nothing but memory stays while somebody keeps a handle of it after its end.
     #[inline]
     pub fn holds_memory_only(&self) -> bool {
-        self.inner.links().is_none()
-            && self.inner.device == CommDevice::Host
-            && self.inner.ops.next.load(Ordering::Relaxed) == 0
+        self.queue.holds_memory_only()
     }
 
     /// Ranks of the communicator.
     pub fn nranks(&self) -> u32 {
-        self.inner.nranks
+        self.queue.nranks
     }
 
     /// Its name.
     pub fn name(&self) -> &str {
-        &self.inner.name
+        &self.queue.name
     }
 
-    /// An error of a call on it, with rank, name, and where it is wanted the place of the call.
-    #[doc(hidden)]
-    pub fn tells(&self, error: Error) -> Error {
-        self.inner.tells(error)
+    /// Where the buffers of its calls lie, and who moves its data.
+    pub fn device(&self) -> CommDevice {
+        self.queue.device
     }
 
-    /// The settings it was made with.
-    #[doc(hidden)]
-    pub fn settings(&self) -> &crate::config::Settings {
-        &self.inner.settings
+    /// The network that carries data to other nodes, by the name that it has in the log: `socket`,
+    /// `verbs`, `mpi`, or what a plugin calls itself. `None` where all ranks are on one node.
+    pub fn network_name(&self) -> Option<&str> {
+        self.queue.links().map(|links| links.net().name())
     }
 
-    /// The table from which algorithms are chosen, as it was bound at init.
+    /// The correctly rounded sum of all terms of all ranks: the same bits on every rank, for every
+    /// number of ranks and every distribution of the terms over them. Ranks may have different
+    /// numbers of terms, or none; without any term the sum is +0. Blocks until it is known.
     ///
     /// # Errors
-    /// `InvalidUsage` while another thread is inside a call of this communicator.
-    #[doc(hidden)]
-    pub fn tuner(&self) -> Result<crate::tune::Table> {
-        Ok(self.inner.user()?.asked_table().clone())
+    /// Those of every call ([`Communicator`]); `InvalidUsage` inside a group.
+    pub fn sum_exact<T: Summand>(&self, terms: &[T]) -> Result<T> {
+        sum::sum_exact(&self.queue, terms)
     }
 
-    /// The ring of a channel, all ranks in order from rank 0 on. Channels beyond the last begin
-    /// again with the first.
+    /// [`Communicator::sum_exact`] of the terms whose mask is true.
     ///
     /// # Errors
-    /// As [`Communicator::tuner`].
-    #[doc(hidden)]
-    pub fn ring_order(&self, channel: u16) -> Result<Vec<u32>> {
-        let exec = self.inner.user()?;
-        let natural = || (0..self.inner.nranks).collect();
-        let mut order = exec
-            .members
-            .nodes
-            .ring(channel)
-            .map_or_else(natural, <[u32]>::to_vec);
-        let first = order.iter().position(|&rank| rank == 0).unwrap_or(0);
-        order.rotate_left(first);
-        Ok(order)
+    /// As [`Communicator::sum_exact`], and for a mask of another length.
+    pub fn sum_exact_masked<T: Summand>(&self, terms: &[T], mask: &[bool]) -> Result<T> {
+        sum::sum_exact_masked(&self.queue, terms, mask)
     }
 
-    /// The ranks of a node, counted from 0 in the order of their lowest ranks, as the tree of a
-    /// channel passes them, from the head down.
+    /// Makes an operation of a function for one element type: `combine(first, second)` writes
+    /// `first op second` into `second`, element by element. With `commutes` false, contributions
+    /// are combined in the order of ranks: `((r0 op r1) op r2) ...`, in blocks of elements and
+    /// perhaps with other brackets (the function must be associative).
+    ///
+    /// It may be called on any thread that waits in a call of the communicator. All ranks must
+    /// make it alike. A panic in it ends the process: other ranks wait for the result.
     ///
     /// # Errors
-    /// As [`Communicator::tuner`]; there is no such node.
-    #[doc(hidden)]
-    pub fn tree_chain(&self, channel: u16, node: u32) -> Result<Vec<u32>> {
-        let exec = self.inner.user()?;
-        if node >= exec.members.nodes.count() {
-            let what = format!("node {node} of {}", exec.members.nodes.count());
-            return Err(Error::argument(what, "nodes count from 0"));
-        }
-        Ok(exec.members.nodes.chain(channel, node).ranks)
+    /// The error that stopped the communicator.
+    pub fn user_op<T: Element>(
+        &self,
+        commutes: bool,
+        combine: impl Fn(&[T], &mut [T]) + Send + Sync + 'static,
+    ) -> Result<RedOp> {
+        redop::user_op(&self.queue, commutes, combine)
+    }
+
+    /// Forgets an operation that the program made; calls in flight keep it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is no such operation.
+    pub fn destroy_op(&self, op: RedOp) -> Result<()> {
+        redop::destroy_op(&self.queue, op)
+    }
+
+    /// Registers a buffer of `bytes` bytes: large calls on it, or on parts of it, are then read by
+    /// the other ranks of the node where they lie, if all ranks have registered theirs (or have
+    /// them from `koloMemAlloc`). Each rank calls it for itself; any thread.
+    ///
+    /// The whole pages of the buffer are moved onto a file in memory, at the same addresses and
+    /// with the same content. `docs/memory.md` says which memory that can be done with, and what
+    /// fork() and `madvise` do to it then. Where it gains nothing, nothing is moved.
+    ///
+    /// # Safety
+    /// The memory is the program's, and stays mapped until the registration has ended. Until this
+    /// returns, and while the registration ends, no thread writes into it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for memory that cannot be moved, with the reason; `SystemError` where the
+    /// system or a limit refuses; those of a communicator that has stopped. Nothing has changed.
+    pub unsafe fn register(&self, start: *const u8, bytes: usize) -> Result<RegisteredBuffer> {
+        // SAFETY: the promise of the caller.
+        unsafe { registered::register(&self.queue, start, bytes) }
+    }
+
+    /// Ends a registration, after the last call on the buffer. Memory that no other registration
+    /// holds is moved back. Ending the communicator does the same for those that are left. Any
+    /// thread.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for one that is not there, or of another communicator; `SystemError` if
+    /// memory cannot be moved back: it stays usable where it is, and the registration has ended.
+    pub fn deregister(&self, registration: RegisteredBuffer) -> Result<()> {
+        registered::deregister(&self.queue, registration)
+    }
+
+    /// A graph on this communicator. Every rank calls it with its own neighbours: `sources` send to
+    /// it, `destinations` receive from it. A rank may occur several times, and may be the own one:
+    /// the k-th edge from a to b in a's destinations is the k-th in b's sources. `None` makes a
+    /// block that is not exchanged. All blocks of neighbour calls have the order of these lists.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, on all ranks, if a neighbour is no rank, or if a rank lists an edge that
+    /// the other end does not list.
+    pub fn graph(&self, sources: &[Option<u32>], destinations: &[Option<u32>]) -> Result<Graph> {
+        graph::graph(&self.queue, sources, destinations).map(Graph::of)
+    }
+
+    /// The symmetric graph of a Cartesian grid: for each dimension the neighbour below and the one
+    /// above, `None` beyond the end of a dimension that is not periodic. Ranks are numbered row by
+    /// row, the last dimension fastest. In a periodic dimension of one or two ranks, what goes
+    /// down arrives from above.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the grid has not as many places as the communicator ranks.
+    pub fn cartesian(&self, dims: &[u32], periodic: &[bool]) -> Result<Graph> {
+        graph::cartesian(&self.queue, dims, periodic).map(Graph::of)
     }
 
     /// Waits until every call in flight on this communicator has ended; after it none is taken.
@@ -218,25 +263,7 @@ impl Communicator {
     /// The error that stopped the communicator. `InvalidUsage`, and nothing was done: CUDA graphs
     /// have calls of it that go to other nodes.
     pub fn finalize(&self) -> Result<()> {
-        self.finish().map_err(|error| self.inner.tells(error))
-    }
-
-    fn finish(&self) -> Result<()> {
-        outside_operations("finalizes a communicator")?;
-        let alive = self.inner.alive();
-        alive.map_err(|error| error.during("CommFinalize"))?;
-        let _timed = tally::waiting("CommFinalize");
-        let mut exec = self.inner.user()?;
-        if let Some(carrier) = exec.device.as_ref().and_then(|on| on.carrier.as_ref()) {
-            carrier.refuse_graphs()?;
-        }
-        if let Some(last) = exec.queue.back().map(|op| Arc::clone(&op.completion)) {
-            self.inner
-                .drive_until(&mut exec, &last, ("CommFinalize", None))?;
-        }
-        self.inner.settle_device(&mut exec, "CommFinalize")?;
-        self.inner.ending.finalized.store(true, Ordering::Relaxed);
-        Ok(())
+        parting::finalize(&self.queue)
     }
 
     /// Ends the use of the communicator by this rank: waits for calls in flight, says goodbye to
@@ -248,63 +275,7 @@ impl Communicator {
     /// That of a call in flight that failed; ranks that have called different things, unless a call
     /// has said so. The communicator is destroyed all the same.
     pub fn destroy(&self) -> Result<()> {
-        outside_operations("destroys a communicator")?;
-        if self.inner.ending.destroyed.swap(true, Ordering::AcqRel) {
-            return Ok(());
-        }
-        if fork::in_child_of_user() {
-            // The communicator is its parent's, and so are the threads that may hold its locks.
-            return Ok(());
-        }
-        let timed = tally::waiting("CommDestroy");
-        let ended = if self.inner.is_stopped() {
-            let untold = self.inner.untold();
-            self.inner.let_go();
-            untold.map_or(Ok(()), Err)
-        } else {
-            self.finalize()
-        };
-        if ended
-            .as_ref()
-            .is_err_and(|error| error.code == Code::InvalidUsage)
-            && !self.inner.is_stopped()
-        {
-            // Another thread is inside a call: nothing was done.
-            self.inner.ending.destroyed.store(false, Ordering::Release);
-            return ended;
-        }
-        let ended = ended.and_then(|()| self.inner.farewell());
-        drop(timed);
-        if self.inner.seen.tallied {
-            tally::leaving(self.inner.nonce);
-        }
-        if let Ok(mut exec) = self.inner.user() {
-            exec.engine.free_scratch();
-            // Its end waits for kernels: they leave when the communicator has stopped.
-            exec.device = None;
-        }
-        crate::cuda::drop_unused();
-        let ended = ended.and(self.inner.registrations.end());
-        // Whoever waits for data of this rank must not hear that it has left before they came.
-        if let Some(links) = self.inner.links() {
-            links.close(self.inner.is_stopped());
-        }
-        let parted = self.inner.take_leave();
-        let ended = ended.and(parted);
-        self.inner.node.wake_others();
-        self.inner.ending.stopped.store(true, Ordering::Release);
-        self.inner.leave();
-        // What the last handle frees is freed on the program's thread, now.
-        let work: Arc<dyn Work> = self.inner.clone();
-        Engine::global().release(&work);
-        // That code says that nothing was done.
-        ended.map_err(|error| {
-            let error = match error.code {
-                Code::InvalidUsage => error.with_code(Code::RemoteError),
-                _ => error,
-            };
-            self.inner.tells(error).during("CommDestroy")
-        })
+        parting::destroy(&self.queue)
     }
 
     /// Stops the communicator at once, here and on all ranks: their calls return an error that
@@ -315,16 +286,8 @@ impl Communicator {
     /// # Errors
     /// None; safe to call from any thread, at any time.
     pub fn abort(&self) -> Result<()> {
-        self.abort_for(&called_off(self.inner.rank, "called CommAbort"));
+        parting::abort(&self.queue);
         Ok(())
-    }
-
-    /// Aborts the communicator for a reason that the others hear.
-    pub(in crate::comm) fn abort_for(&self, why: &Error) {
-        if !self.inner.ending.destroyed.load(Ordering::Acquire) {
-            self.inner.stop(why);
-            self.inner.let_go();
-        }
     }
 
     /// Whether the communicator still works.
@@ -332,129 +295,205 @@ impl Communicator {
     /// # Errors
     /// The error that stopped it.
     pub fn async_error(&self) -> Result<()> {
-        self.inner.look_at_device();
-        match self.inner.is_stopped() {
-            true => Err(self.inner.stop_error()),
-            false => Ok(()),
-        }
+        parting::async_error(&self.queue)
     }
 
-    /// Records from now on what the engine of connections between nodes does for this rank; for
-    /// tests and for studies, as the record grows until it is taken.
-    #[doc(hidden)]
-    pub fn record_network(&self) {
-        if let Some(links) = self.inner.links() {
-            links.record();
-        }
-    }
-
-    /// Returns the events that were recorded since the last time; none where all ranks are on one
-    /// node.
-    #[doc(hidden)]
-    pub fn network_events(&self) -> Vec<crate::proxy::net::trace::Event> {
-        let links = self.inner.links();
-        links.map(|links| links.recorded()).unwrap_or_default()
-    }
-
-    /// Lets `profiler` hear when each step of each operation between nodes begins and ends to be
-    /// posted, transmitted and done, from now on. Not of what goes through other ranks (`pxn`).
-    #[doc(hidden)]
-    pub fn profile_network(&self, profiler: Arc<dyn crate::proxy::net::profile::Profiler>) {
-        if let Some(links) = self.inner.links() {
-            links.profile(profiler);
-        }
-    }
-
-    /// Pictures what is under way between nodes, and counts the operations that the engine has
-    /// taken over since the beginning; `None` where all ranks are on one node. It may be printed.
-    #[doc(hidden)]
-    pub fn network_picture(&self) -> Option<crate::proxy::net::live::Picture> {
-        self.inner.links().map(|links| links.picture())
-    }
-
-    /// Where the buffers of its calls lie, and who moves its data.
-    pub fn device(&self) -> CommDevice {
-        self.inner.device
-    }
-
-    /// The network that carries data to other nodes, by the name that it has in the log: `socket`,
-    /// `verbs`, `mpi`, or what a plugin calls itself. `None` where all ranks are on one node.
-    pub fn network_name(&self) -> Option<&str> {
-        self.inner.links().map(|links| links.net().name())
-    }
-
-    /// Connections that this rank has made for other ranks of its node, which send through it.
-    #[doc(hidden)]
-    pub fn proxied_connections(&self) -> usize {
-        let network = self.inner.network.as_ref();
-        let proxied = network.and_then(|network| network.proxied.as_ref());
-        proxied.map_or(0, |proxied| proxied.connections())
-    }
-
-    /// Where kolo's own threads run for this rank, and why there.
-    #[doc(hidden)]
-    pub fn pinning(&self) -> &crate::topo::Pinning {
-        &self.inner.pinning
-    }
-
-    /// Connections to (sending) and from (receiving) ranks of other nodes that have been made.
-    #[doc(hidden)]
-    pub fn network_connections(&self) -> (usize, usize) {
-        let links = self.inner.links();
-        links.map(|links| links.connections()).unwrap_or_default()
-    }
-
-    /// Connections by which this rank sends to other nodes: peer, channel, and the devices here and
-    /// there.
-    #[doc(hidden)]
-    pub fn rails(&self) -> Vec<(u32, u16, Rail)> {
-        let rails = self.inner.links().map(|links| links.rails());
-        let rails = rails.into_iter().flatten();
-        rails
-            .map(|(peer, channel, rail)| (peer.0, channel, rail))
-            .collect()
-    }
-
-    /// Steps executed so far on this rank, and the steps that the plans of all its calls have:
-    /// equal when nothing is in flight, because there is no path beside the plan.
-    #[doc(hidden)]
-    pub fn step_counts(&self) -> Result<(u64, u64)> {
-        let mut exec = self.inner.user()?;
-        self.inner.settle_device(&mut exec, "step_counts")?;
-        let (done, planned) = match exec.device.as_deref() {
-            None => (0, 0),
-            Some(on) => (on.engine.steps_executed()?, on.steps_planned),
-        };
-        let (host, of_host) = (exec.engine.steps_executed(), exec.counts.steps_planned);
-        Ok((host + done, of_host + planned))
-    }
-
-    /// Calls so far in which the ranks have read each other's buffers where they lie.
+    /// Begins to join, and returns at once: [`Starting`] tells when the communicator is there. One
+    /// thread may begin many so, even several ranks of one communicator. Only a start by unique id
+    /// has this form: one by MPI, by a launcher or by [`Communicator::split`] blocks.
     ///
     /// # Errors
-    /// As [`Communicator::tuner`].
-    #[doc(hidden)]
-    pub fn direct_calls(&self) -> Result<u64> {
-        Ok(self.inner.user()?.counts.direct_calls)
+    /// Wrong ranks, an id that is none; `SystemError` without a thread for it. Every other error of
+    /// [`Communicator::init_rank`] comes from [`Starting`].
+    pub fn begin(nranks: u32, id: &UniqueId, rank: u32, config: &CommConfig) -> Result<Starting> {
+        begun::begin(nranks, id, rank, config).map(Starting)
+    }
+
+    /// Makes a communicator of the ranks of an MPI communicator, with the same ranks. Collective
+    /// over it. With crate `mpi` (rsmpi) it is `world.as_raw()`; any other `MPI_Comm` by value is
+    /// as good.
+    ///
+    /// kolo is linked to no MPI: it loads `libkolo_mpi.so` of the family that this process runs,
+    /// from `../lib/kolo/FAMILY` beside the program, or from where `KOLO_MPI_LIBRARY` says. The
+    /// communicator stays the program's. It is used only here and in [`Communicator::split`], and
+    /// may be freed when there are no more such calls. MPI may be finalised before or after
+    /// [`Communicator::destroy`]; with `KOLO_NET=mpi` only after it. Below `MPI_THREAD_MULTIPLE` a
+    /// blocking call of kolo counts as an MPI call of its thread.
+    ///
+    /// # Errors
+    /// As [`Communicator::init_rank`]; MPI that is not there, not initialised or finalised; no
+    /// library for it; MPI_COMM_NULL; an inter-communicator.
+    ///
+    /// # Safety
+    /// `comm` is an `MPI_Comm` of the MPI that this process is linked to: MPI_COMM_NULL or alive.
+    pub unsafe fn init_mpi<C: Copy>(comm: C, config: &CommConfig) -> Result<Communicator> {
+        // SAFETY: our caller's promise.
+        let queue = unsafe { mpi::join(comm, config) }?;
+        Ok(Communicator { queue })
+    }
+
+    calls!();
+    block_calls!();
+
+    fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    fn run(&self, call: &Call) -> Result<()> {
+        of_call(&self.queue, call.collective, outside_groups())?;
+        // SAFETY: the buffers are borrowed by our caller until this returns; the call blocks,
+        // because there is no stream and no group.
+        unsafe { enqueue::enqueue(&self.queue, call, None) }
+    }
+
+    fn run_blocks(&self, call: &BlockCall) -> Result<()> {
+        of_call(&self.queue, call.collective, outside_groups())?;
+        // SAFETY: as in `run`.
+        unsafe { vector::enqueue_vector(&self.queue, call, None) }
+    }
+
+    fn run_exchange(&self, send: &Call, recv: &Call) -> Result<()> {
+        of_call(&self.queue, send.collective, outside_groups())?;
+        // SAFETY: as in `run`.
+        unsafe { enqueue::enqueue_exchange(&self.queue, send, recv, None) }
+    }
+
+    /// Runs `body`, whose calls begin in order and progress together, and returns when all of
+    /// them have ended. Neighbouring sends and receives progress together, in any order of peers.
+    ///
+    /// # Errors
+    /// The error of `body`, else that of the first call that failed; `InvalidUsage` inside an
+    /// operation of the program.
+    pub fn scope<'env, R>(
+        &'env self,
+        body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> Result<R>,
+    ) -> Result<R> {
+        let named = |error: Error| self.queue.tells(error).during("scope");
+        // The end of the scope must be able to wait, for the buffers are only borrowed.
+        outside_operations("opens a scope").map_err(named)?;
+        let scope = Scope {
+            queue: &self.queue,
+            stream: Stream::new().map_err(named)?,
+            scope: PhantomData,
+            env: PhantomData,
+        };
+        let end = ScopeEnd(&scope.stream);
+        let result = body(&scope);
+        let ended = end.0.synchronize();
+        drop(end);
+        result.and_then(|value| ended.map(|()| value).map_err(named))
     }
 }
 
-/// Makes the error that the ranks hear of a rank whose program ended its communicator, because it
-/// `did` something.
-pub(in crate::comm) fn called_off(rank: u32, did: &str) -> Error {
-    Error::new(
-        Code::RemoteError,
-        format!("rank {rank} {did}"),
-        "see why the program aborted; make a new communicator to go on",
-    )
+impl fmt::Debug for Communicator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.queue.fmt(f)
+    }
 }
 
-impl std::fmt::Debug for Communicator {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "{} (rank {} of {})",
-            self.inner.name, self.inner.rank, self.inner.nranks
-        )
+/// The neighbours of a rank, on a communicator. Cheap to clone; clones are the same graph. It keeps
+/// its communicator.
+#[derive(Clone)]
+pub struct Graph {
+    comm: Communicator,
+    edges: Edges,
+}
+
+impl Graph {
+    fn of(edges: Edges) -> Graph {
+        let comm = Communicator::of(Arc::clone(&edges.queue));
+        Graph { comm, edges }
+    }
+
+    /// The communicator it was made on.
+    pub fn communicator(&self) -> &Communicator {
+        &self.comm
+    }
+}
+
+impl Deref for Graph {
+    type Target = Edges;
+
+    fn deref(&self) -> &Edges {
+        &self.edges
+    }
+}
+
+impl fmt::Debug for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (outs, ins) = self.degrees();
+        write!(f, "graph on {:?}, {ins} in, {outs} out", self.comm)
+    }
+}
+
+/// A communicator that was begun by [`Communicator::begin`], and is being made meanwhile.
+///
+/// Dropped before it is there, it is called off as by [`Starting::abort`](BegunStart::abort).
+#[derive(Debug)]
+pub struct Starting(BegunStart);
+
+impl Deref for Starting {
+    type Target = BegunStart;
+
+    fn deref(&self) -> &BegunStart {
+        &self.0
+    }
+}
+
+impl Starting {
+    /// The communicator, if it is there by now. Does not wait. It is the program's then, and ends
+    /// when the program drops it, whether this is kept or not.
+    ///
+    /// # Errors
+    /// Why there will be none: as [`Communicator::init_rank`]; `RemoteError` after
+    /// [`BegunStart::abort`]; `InvalidUsage` in a forked child, and once it was dropped.
+    pub fn poll(&self) -> Result<Option<Communicator>> {
+        Ok(self.0.poll_queue()?.map(Communicator::of))
+    }
+
+    /// Waits until the communicator is there.
+    ///
+    /// # Errors
+    /// As [`BegunStart::poll`].
+    pub fn wait(self) -> Result<Communicator> {
+        loop {
+            if let Some(communicator) = self.poll()? {
+                return Ok(communicator);
+            }
+            self.0.when_ended(Duration::MAX);
+        }
+    }
+}
+
+/// Asynchronous calls on one communicator; see [`Communicator::scope`].
+pub struct Scope<'scope, 'env: 'scope> {
+    queue: &'env Arc<Queue>,
+    stream: Stream,
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+impl<'env> Scope<'_, 'env> {
+    calls!(['env]);
+    block_calls!(['env]);
+
+    fn queue(&self) -> &Queue {
+        self.queue
+    }
+
+    fn run(&self, call: &Call) -> Result<()> {
+        // SAFETY: the buffers are borrowed for 'env, which outlives the scope, and the scope does
+        // not end before the call has ended; mutable ones are borrowed once, so calls share none.
+        unsafe { enqueue::enqueue_joining(self.queue, call, &self.stream) }
+    }
+
+    fn run_blocks(&self, call: &BlockCall) -> Result<()> {
+        // SAFETY: as in `run`.
+        unsafe { vector::enqueue_vector_on(self.queue, call, &self.stream) }
+    }
+
+    fn run_exchange(&self, send: &Call, recv: &Call) -> Result<()> {
+        self.run(send)?;
+        self.run(recv)
     }
 }

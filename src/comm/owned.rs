@@ -1,16 +1,16 @@
 //! State that only the owner of a communicator's lock touches: connections, tables, and the calls
 //! in flight.
 
-use crate::comm::start::device::carrier::StageCarrier;
-use crate::comm::start::net::Supported;
 use crate::comm::calling::exact;
 use crate::comm::calling::past::Past;
 use crate::comm::failing::stood::Stood;
 use crate::comm::flight::direct::Direct;
 use crate::comm::flight::op::Op;
+use crate::comm::start::device::carrier::StageCarrier;
+use crate::comm::start::net::Supported;
 use crate::exec::{CudaEngine, HostEngine};
 use crate::plan::{Algorithm, Collective, Geometry, Nodes, Shape};
-use crate::tune::{self, Asked, Choice, Table};
+use crate::tune::{self, Asked, Choice, Route, Table};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -19,7 +19,8 @@ pub(in crate::comm) struct Exec {
     /// Carries out plans on host memory.
     pub engine: HostEngine,
     pub table: Table,
-    pub queue: VecDeque<Op>,
+    /// Calls in flight, in the order of issue.
+    pub in_flight: VecDeque<Op>,
     pub members: Members,
     pub scratch: Reused,
     pub counts: Totals,
@@ -156,6 +157,12 @@ impl Exec {
     /// The table of the communicator's calls: that of its device, if it has one.
     pub fn asked_table(&self) -> &Table {
         self.device.as_deref().map_or(&self.table, |on| &on.table)
+    }
+
+    /// The route of a call on the host.
+    #[inline(always)]
+    pub fn route(&self, asked: &Asked) -> Route {
+        Route::of(asked, &self.table)
     }
 
     /// A choice of that table, as the communicator runs it.

@@ -6,81 +6,84 @@
 //! process read each other's memory as it is, memory of `koloMemAlloc` can be read already, what
 //! goes to other nodes passes slots, and devices reach memory in other ways.
 
-use super::Communicator;
+use super::queue::Queue;
 use super::registrations::RegisteredBuffer;
-use super::state::Inner;
 use crate::base::{Error, Result};
 use crate::exec::CommDevice;
 use crate::transport::{fork, memory, registered};
+use std::sync::Arc;
 
-impl Inner {
-    /// Whether another process reads buffers by what is registered.
-    fn gains(&self) -> bool {
-        let is_alone = self.process_mates.len() + 1 == self.nranks as usize;
-        let on_one_node = self.network.is_none();
-        self.device == CommDevice::Host && on_one_node && !is_alone && self.settings.direct()
-    }
+/// Whether another process reads buffers by what is registered.
+fn gains(queue: &Queue) -> bool {
+    let is_alone = queue.process_mates.len() + 1 == queue.nranks as usize;
+    let on_one_node = queue.network.is_none();
+    queue.device == CommDevice::Host && on_one_node && !is_alone && queue.settings.direct()
 }
 
-impl Communicator {
-    /// Registers a buffer of `bytes` bytes: large calls on it, or on parts of it, are then read by
-    /// the other ranks of the node where they lie, if all ranks have registered theirs (or have
-    /// them from `koloMemAlloc`). Each rank calls it for itself; any thread.
-    ///
-    /// The whole pages of the buffer are moved onto a file in memory, at the same addresses and
-    /// with the same content. `docs/memory.md` says which memory that can be done with, and what
-    /// fork() and `madvise` do to it then. Where it gains nothing, nothing is moved.
-    ///
-    /// # Safety
-    /// The memory is the program's, and stays mapped until the registration has ended. Until this
-    /// returns, and while the registration ends, no thread writes into it.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for memory that cannot be moved, with the reason; `SystemError` where the
-    /// system or a limit refuses; those of a communicator that has stopped. Nothing has changed.
-    pub unsafe fn register(&self, start: *const u8, bytes: usize) -> Result<RegisteredBuffer> {
-        self.inner.callable()?;
-        if start.is_null() && bytes > 0 {
-            return Err(Error::argument(
-                format!("the buffer of {bytes} bytes is NULL"),
-                "give the address of the buffer",
-            ));
-        }
-        let is_there = bytes == 0 || memory::allocated(start, bytes).is_some();
-        let memory = match self.inner.gains() && !is_there {
-            true => Some(registered::register(start, bytes)),
-            false => None,
-        };
-        let memory = memory.transpose();
-        let memory = memory.map_err(|error| self.inner.tells(error))?;
-        Ok(self.inner.registrations.add(memory))
+/// Registers a buffer of `bytes` bytes: large calls on it, or on parts of it, are then read by
+/// the other ranks of the node where they lie, if all ranks have registered theirs (or have
+/// them from `koloMemAlloc`). Each rank calls it for itself; any thread.
+///
+/// The whole pages of the buffer are moved onto a file in memory, at the same addresses and
+/// with the same content. `docs/memory.md` says which memory that can be done with, and what
+/// fork() and `madvise` do to it then. Where it gains nothing, nothing is moved.
+///
+/// # Safety
+/// The memory is the program's, and stays mapped until the registration has ended. Until this
+/// returns, and while the registration ends, no thread writes into it.
+///
+/// # Errors
+/// `InvalidArgument` for memory that cannot be moved, with the reason; `SystemError` where the
+/// system or a limit refuses; those of a communicator that has stopped. Nothing has changed.
+pub(in crate::comm) unsafe fn register(
+    queue: &Arc<Queue>,
+    start: *const u8,
+    bytes: usize,
+) -> Result<RegisteredBuffer> {
+    queue.callable()?;
+    if start.is_null() && bytes > 0 {
+        return Err(Error::argument(
+            format!("the buffer of {bytes} bytes is NULL"),
+            "give the address of the buffer",
+        ));
     }
+    let is_there = bytes == 0 || memory::allocated(start, bytes).is_some();
+    let memory = match gains(queue) && !is_there {
+        true => Some(registered::register(start, bytes)),
+        false => None,
+    };
+    let memory = memory.transpose();
+    let memory = memory.map_err(|error| queue.tells(error))?;
+    Ok(queue.registrations.add(memory))
+}
 
-    /// Ends a registration, after the last call on the buffer. Memory that no other registration
-    /// holds is moved back. Ending the communicator does the same for those that are left. Any
-    /// thread.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for one that is not there, or of another communicator; `SystemError` if
-    /// memory cannot be moved back: it stays usable where it is, and the registration has ended.
-    pub fn deregister(&self, registration: RegisteredBuffer) -> Result<()> {
-        if fork::in_child_of_user() {
-            return self.inner.alive();
-        }
-        let Some(memory) = self.inner.registrations.lock().remove(&registration.0) else {
-            let error = Error::argument(
-                format!(
-                    "{:#x} is no registration of this communicator: it has ended, was made with \
-                     another one, or never was",
-                    registration.0
-                ),
-                "end each registration once, with the communicator that made it",
-            );
-            return Err(self.inner.tells(error));
-        };
-        match memory {
-            Some(memory) => registered::deregister(memory).map(drop),
-            None => Ok(()),
-        }
+/// Ends a registration, after the last call on the buffer. Memory that no other registration
+/// holds is moved back. Ending the communicator does the same for those that are left. Any
+/// thread.
+///
+/// # Errors
+/// `InvalidArgument` for one that is not there, or of another communicator; `SystemError` if
+/// memory cannot be moved back: it stays usable where it is, and the registration has ended.
+pub(in crate::comm) fn deregister(
+    queue: &Arc<Queue>,
+    registration: RegisteredBuffer,
+) -> Result<()> {
+    if fork::in_child_of_user() {
+        return queue.alive();
+    }
+    let Some(memory) = queue.registrations.lock().remove(&registration.0) else {
+        let error = Error::argument(
+            format!(
+                "{:#x} is no registration of this communicator: it has ended, was made with \
+                 another one, or never was",
+                registration.0
+            ),
+            "end each registration once, with the communicator that made it",
+        );
+        return Err(queue.tells(error));
+    };
+    match memory {
+        Some(memory) => registered::deregister(memory).map(drop),
+        None => Ok(()),
     }
 }

@@ -48,7 +48,7 @@ mod tests;
 use super::fork::Fd;
 use super::room;
 use crate::base::{Error, Result};
-use areas::Identity;
+use areas::FileIdentity;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
@@ -82,7 +82,7 @@ struct Holding {
     /// The file that holds it.
     file: Arc<Fd>,
     /// How mappings name that.
-    identity: Identity,
+    identity: FileIdentity,
     /// Where the buffer begins in it, if it is a file of the program.
     own: Option<u64>,
     /// Where peers read its edges, if it is none.
@@ -234,7 +234,7 @@ fn enter(entry: Holding) -> u64 {
 ///
 /// # Errors
 /// Neither was possible: they need the file still, and that is noted.
-fn go_back(file: &Fd, ours: Identity, pages: &Range<usize>) -> Result<()> {
+fn go_back(file: &Fd, ours: FileIdentity, pages: &Range<usize>) -> Result<()> {
     exchange::back(file, pages).or_else(|_| settle(file, ours, pages))
 }
 
@@ -242,7 +242,7 @@ fn go_back(file: &Fd, ours: Identity, pages: &Range<usize>) -> Result<()> {
 ///
 /// # Errors
 /// The system refuses: they need the file still, and that is noted.
-fn settle(file: &Fd, ours: Identity, pages: &Range<usize>) -> Result<()> {
+fn settle(file: &Fd, ours: FileIdentity, pages: &Range<usize>) -> Result<()> {
     // Whoever forks before it is done has copies.
     show(ours, file, std::slice::from_ref(pages));
     let settled = exchange::settle(file, pages);
@@ -288,7 +288,7 @@ pub fn leave(number: u64) {
     let _ = end(number, settle);
 }
 
-fn end(number: u64, how: fn(&Fd, Identity, &Range<usize>) -> Result<()>) -> Result<bool> {
+fn end(number: u64, how: fn(&Fd, FileIdentity, &Range<usize>) -> Result<()>) -> Result<bool> {
     let place = lock(&FILE);
     let Some((entry, alone)) = lock(&LIVE).remove(number) else {
         return Ok(false);
@@ -353,7 +353,7 @@ fn new_file() -> Result<Fd> {
 }
 
 /// Tells the fork handler what it has to look for: pages that were left, and `more`.
-fn show(ours: Identity, file: &Fd, more: &[Range<usize>]) {
+fn show(ours: FileIdentity, file: &Fd, more: &[Range<usize>]) {
     let left = [&lock(&LIVE).left, more].concat();
     forked::show(ours, file.as_raw_fd(), left);
 }

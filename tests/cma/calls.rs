@@ -1,6 +1,7 @@
 //! Calls whose exact result is known, on buffers of both kinds.
 
 use kolo::base::Result;
+use kolo::comm::RawCalls;
 use kolo::comm::{Call, Communicator, RedOp};
 use kolo::dtype::known::{Data, POISON, Pattern};
 use kolo::dtype::{DataType, ReduceOp};

@@ -3,6 +3,7 @@
 use super::job::{Context, Job, say};
 use super::scenarios::{Words, await_state, wake};
 use kolo::base::{Code, Error};
+use kolo::comm::RawCalls;
 use kolo::comm::{Call, Collective, CommConfig, Communicator, RedOp, Stream};
 use kolo::dtype::DataType;
 use kolo::transport::memory;

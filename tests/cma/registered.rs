@@ -2,6 +2,8 @@
 
 use super::job::{Context, Job, say};
 use super::scenarios::{await_state, wake};
+use kolo::comm::Inspect;
+use kolo::comm::RawCalls;
 use kolo::comm::{Call, Collective, Communicator, RedOp};
 use kolo::dtype::DataType;
 use kolo::transport::memory;

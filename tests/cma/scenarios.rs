@@ -3,6 +3,8 @@
 use super::calls::{Case, DIRECT};
 use super::job::{Context, say};
 use kolo::base::{Code, Rank};
+use kolo::comm::Inspect;
+use kolo::comm::RawCalls;
 use kolo::comm::{Call, Communicator, RedOp};
 use kolo::dtype::{DataType, ReduceOp};
 use kolo::plan::Collective;

@@ -5,6 +5,7 @@
 use super::job::{Context, Job, say};
 use fastrand::Rng;
 use kolo::base::{Error, Result};
+use kolo::comm::RawCalls;
 use kolo::comm::{Call, Collective, CommConfig, Communicator, RedOp, Stream};
 use kolo::dtype::DataType;
 use std::time::{Duration, Instant};

@@ -2,6 +2,7 @@
 
 use super::comms;
 use kolo::base::Code;
+use kolo::comm::RawCalls;
 use kolo::comm::{Call, Collective, Communicator, RedOp};
 use kolo::dtype::DataType;
 use std::io::Write;

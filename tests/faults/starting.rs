@@ -2,6 +2,8 @@
 
 use kolo::base::{Code, Error, Rank, Result};
 use kolo::bootstrap::{Bootstrap, NetSettings, ThreadsBootstrap, UniqueId};
+use kolo::comm::Inspect;
+use kolo::comm::RawCalls;
 use kolo::comm::{CommConfig, Communicator, RedOp};
 use std::sync::{Condvar, Mutex};
 

@@ -2,6 +2,7 @@
 //! the worse for it, in any phase, over shared memory and over sockets.
 
 use super::job::{Context, Job};
+use kolo::comm::RawCalls;
 use kolo::comm::{Call, CommConfig, Communicator, RedOp, Stream};
 use kolo::dtype::DataType;
 use kolo::plan::Collective;

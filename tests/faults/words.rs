@@ -1,6 +1,7 @@
 //! Words of errors of the Rust interface: who, in which call, what it was, and what to do.
 
 use super::{all, comms, job};
+use kolo::comm::RawCalls;
 use kolo::comm::{Blocks, Call, Collective, CommConfig, Communicator, RedOp, Stream};
 use kolo::dtype::DataType;
 use kolo::{Error, Result};

@@ -1,6 +1,7 @@
 //! The table of `KOLO_REPORT=1`: every kind of wait is in it, and so are all ranks.
 
 use super::{LATE, RANKS, drawn, job};
+use kolo::comm::RawCalls;
 use kolo::comm::{Call, Collective, CommConfig, Communicator, RedOp, Stream, group};
 use kolo::dtype::DataType;
 use std::time::{Duration, Instant};

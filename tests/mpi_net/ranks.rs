@@ -19,6 +19,8 @@ use generic::{Plan, RecvSide, SendSide};
 use kolo::base::Code;
 use kolo::bootstrap::mpi_abi::{MpiApi, MpiTable};
 use kolo::bootstrap::{Bootstrap, TableBootstrap};
+use kolo::comm::Inspect;
+use kolo::comm::RawCalls;
 use kolo::comm::{CommConfig, Communicator};
 use kolo::transport::net::mpi::MpiNet;
 use kolo::transport::net::{Handle, Net, RecvComm, SendComm};

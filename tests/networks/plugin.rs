@@ -2,6 +2,7 @@
 
 use super::compile::compile;
 use super::{checked, support};
+use kolo::comm::Inspect;
 use kolo::topo::{CpuSet, affinity};
 use std::path::{Path, PathBuf};
 

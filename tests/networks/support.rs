@@ -1,6 +1,8 @@
 //! Ranks as threads, some of which are on other nodes by the setting `hostid`.
 
 use kolo::bootstrap::ThreadsBootstrap;
+use kolo::comm::Inspect;
+use kolo::comm::RawCalls;
 use kolo::comm::{CommConfig, Communicator};
 
 /// The settings of a rank on a node of this name.

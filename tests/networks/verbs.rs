@@ -7,6 +7,7 @@
 use super::{checked, machine, support};
 use kolo::base::Code;
 use kolo::bootstrap::{NetSettings, UniqueId};
+use kolo::comm::RawCalls;
 use kolo::comm::{Communicator, RedOp};
 use machine::{Undo, counted_both};
 use std::io::{BufRead, BufReader, Lines};

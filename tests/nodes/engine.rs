@@ -2,6 +2,7 @@
 
 use super::support::{AbortOnPanic, input, made, ranks, sum};
 use crate::alone::alone;
+use kolo::comm::Inspect;
 use kolo::comm::{Communicator, RedOp};
 use kolo::plan::Direction;
 use kolo::proxy::net::trace::{Event, Phase};

@@ -1,6 +1,7 @@
 //! Ranks that send through another rank of their node.
 
 use super::support::{AbortOnPanic, POISON, input, made_on, sum};
+use kolo::comm::Inspect;
 use kolo::comm::{Communicator, RedOp};
 use std::time::{Duration, Instant};
 

@@ -4,6 +4,8 @@
 use super::skip;
 use super::support::{AbortOnPanic, POISON, input, made_on, sum};
 use kolo::base::interfaces::{self, Family};
+use kolo::comm::Inspect;
+use kolo::comm::RawCalls;
 use kolo::comm::{Collective, Communicator, RedOp, Stream, group};
 use kolo::plan::Placing;
 use kolo::proxy::net::Rail;

@@ -3,6 +3,8 @@
 
 use super::support::{AbortOnPanic, input, made_on, sum};
 use crate::alone::alone;
+use kolo::comm::Inspect;
+use kolo::comm::RawCalls;
 use kolo::comm::{Call, Collective, Communicator, RedOp, Stream, group};
 use kolo::dtype::DataType;
 use kolo::plan::Direction;

@@ -2,6 +2,7 @@
 
 use super::job::Context;
 use super::threads;
+use kolo::comm::RawCalls;
 use kolo::comm::{Call, CommConfig, Communicator, RedOp, Stream};
 use kolo::dtype::DataType;
 use kolo::plan::Collective;

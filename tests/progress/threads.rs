@@ -2,6 +2,7 @@
 
 use super::job::Context;
 use super::scenarios::{Sum, bind, join, split, wants};
+use kolo::comm::Inspect;
 use kolo::comm::{Communicator, RedOp, Stream};
 use kolo::topo::CpuSet;
 use std::path::PathBuf;

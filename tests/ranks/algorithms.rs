@@ -7,6 +7,8 @@
 use super::support::ranks;
 use crate::drawn;
 use kolo::algo::{Entry, REGISTRY};
+use kolo::comm::Inspect;
+use kolo::comm::RawCalls;
 use kolo::comm::{Call, Communicator, RedOp};
 use kolo::dtype::known::{Data, POISON, Pattern};
 use kolo::dtype::{DataType, ReduceOp};

@@ -3,6 +3,7 @@
 use super::drawn;
 use super::support::{AbortOnPanic, POISON, input, made, sum};
 use crate::within::within;
+use kolo::comm::RawCalls;
 use kolo::comm::{Call, Collective, Communicator, RedOp, Stream, group};
 use kolo::dtype::DataType;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -2,6 +2,7 @@
 
 use kolo::base::Code;
 use kolo::bootstrap::ThreadsBootstrap;
+use kolo::comm::RawCalls;
 use kolo::comm::{CommConfig, CommDevice, Communicator, RedOp};
 
 /// Starts of two ranks that ask for these devices; those that came are used once.

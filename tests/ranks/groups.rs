@@ -1,6 +1,8 @@
 //! Groups and streams: several ranks on one thread, order of calls in flight.
 
 use super::support::{AbortOnPanic, POISON, input, made, sum, value};
+use kolo::comm::Inspect;
+use kolo::comm::RawCalls;
 use kolo::comm::{Call, Collective, CommConfig, Communicator, RedOp, Stream, group};
 use kolo::dtype::DataType;
 

@@ -3,6 +3,7 @@
 use super::support::{AbortOnPanic, POISON, input, made};
 use kolo::base::Code;
 use kolo::comm::Communicator;
+use kolo::comm::Inspect;
 use kolo::{NO_RANK, RedOp};
 
 const COUNTS: &[usize] = &[0, 1, 511, 512, 513, 40_000, 300_001];

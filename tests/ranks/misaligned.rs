@@ -1,6 +1,7 @@
 //! Buffers whose addresses are no multiples of anything, as packed records have them.
 
 use super::support::ranks;
+use kolo::comm::RawCalls;
 use kolo::comm::{Call, Collective, Communicator, RedOp};
 use kolo::dtype::DataType;
 

@@ -3,6 +3,7 @@
 
 use super::support::ranks;
 use kolo::algo::{Entry, REGISTRY};
+use kolo::comm::RawCalls;
 use kolo::comm::{Call, Communicator, RedOp};
 use kolo::dtype::{DataType, ReduceOp};
 use kolo::plan::Collective;

@@ -1,6 +1,7 @@
 //! Types that are not plain numbers, their operations, and functions of the program.
 
 use super::support::{POISON, ranks};
+use kolo::comm::RawCalls;
 use kolo::comm::RedOp;
 use kolo::dtype::{
     Byte, Character, Complex, DataType, DoubleDouble, DoubleInt, Element, FloatInt, Logical8,

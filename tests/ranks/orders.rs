@@ -2,6 +2,7 @@
 
 use super::algorithms::forced_in_orders;
 use super::support::{made, ranks};
+use kolo::comm::Inspect;
 use std::path::PathBuf;
 
 /// A file of its own for a test, removed at the end.

@@ -2,6 +2,8 @@
 
 use super::support::{on_nodes, ranks};
 use kolo::base::Code;
+use kolo::comm::Inspect;
+use kolo::comm::RawCalls;
 use kolo::comm::{Collective, Communicator, RedOp, Way};
 use kolo::dtype::DataType;
 use kolo::plan::Algorithm;

@@ -1,5 +1,7 @@
 //! Communicators of threads, and data that differ by rank, element and iteration.
 
+use kolo::comm::Inspect;
+use kolo::comm::RawCalls;
 use kolo::comm::{CommConfig, Communicator};
 
 /// Whether this is `tests/nodes.rs`, where the ranks are on several nodes.

@@ -7,6 +7,7 @@ use crate::seat::Member;
 use crate::stream;
 use crate::types::*;
 use kolo_core::base::Result;
+use kolo_core::comm::enqueue as enqueue_on;
 use kolo_core::comm::{Call, Collective, RedOp, group};
 use std::ffi::{c_int, c_void};
 use std::ptr::{null, null_mut};
@@ -87,16 +88,17 @@ pub(crate) unsafe fn enqueue(
         note(comm);
         if raw.op >= RedOp::FIRST_DYNAMIC {
             // SAFETY: our caller's promise.
-            let run = |op| unsafe { member.communicator.enqueue(&call(op), stream.as_deref()) };
+            let run = |op| unsafe {
+                enqueue_on(&member.communicator.queue, &call(op), stream.as_deref())
+            };
             // SAFETY: our caller's promise.
             unsafe { with_made_op(member, RedOp(raw.op), run) }?;
             return Ok(koloResult_t::koloSuccess);
         }
         // SAFETY: our caller's promise.
         unsafe {
-            member
-                .communicator
-                .enqueue(&call(RedOp(raw.op)), stream.as_deref())
+            let queue = &member.communicator.queue;
+            enqueue_on(queue, &call(RedOp(raw.op)), stream.as_deref())
         }?;
         Ok(koloResult_t::koloSuccess)
     });

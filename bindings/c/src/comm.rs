@@ -8,6 +8,7 @@ use crate::seat::{Begun, adopt};
 use crate::types::*;
 use kolo_core::base::{Code, Error, Result, caught};
 use kolo_core::bootstrap::UniqueId;
+use kolo_core::comm::RawCalls;
 use kolo_core::comm::{CommConfig, CommDevice, Communicator, Starting, group};
 use std::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -338,7 +339,7 @@ fn split_blocks() -> Error {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloCommFinalize(comm: koloComm_t) -> koloResult_t {
     guard_comm("CommFinalize", comm, |member| {
-        group::none_waits(&member.communicator)?;
+        member.communicator.none_waits()?;
         member.communicator.finalize()?;
         Ok(koloResult_t::koloSuccess)
     })
@@ -360,9 +361,10 @@ pub unsafe extern "C" fn koloCommDestroy(comm: koloComm_t) -> koloResult_t {
     let code = guard_seat("CommDestroy", comm, |seat| {
         owner = loud::owner(seat);
         let ended = match seat.settle() {
-            Ok(Some(member)) => {
-                group::none_waits(&member.communicator).and_then(|()| member.communicator.destroy())
-            }
+            Ok(Some(member)) => member
+                .communicator
+                .none_waits()
+                .and_then(|()| member.communicator.destroy()),
             Ok(None) => seat.abort("called CommDestroy"),
             Err(_) if seat.is_inherited_start() || !seat.tells_first() => Ok(()),
             // That code says that nothing was done.

@@ -6,6 +6,7 @@ use crate::guard::guard_comm;
 use crate::types::*;
 use kolo_core::base::{Error, Result};
 use kolo_core::comm::Communicator;
+use kolo_core::comm::RawCalls;
 use kolo_core::dtype::DataType;
 use kolo_core::dtype::exact::{Dimension, ExactSum, MOST_DIMENSIONS, Mask, Summand, View};
 use std::ffi::{c_int, c_uchar, c_void};

@@ -8,6 +8,7 @@
 
 use crate::seat::Seat;
 use kolo_core::base::{Code, Error, caught, quiet};
+use kolo_core::comm::Inspect;
 use kolo_core::comm::logging;
 use kolo_core::config::Errors;
 use std::ffi::{CStr, c_int, c_void};

@@ -5,6 +5,7 @@ use crate::group::note;
 use crate::guard::guard_comm;
 use crate::stream::given;
 use crate::types::*;
+use kolo_core::comm::RawCalls;
 use kolo_core::comm::{Call, Collective, RedOp};
 use std::ffi::{c_int, c_void};
 use std::ptr::{null, null_mut};

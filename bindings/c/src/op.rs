@@ -5,6 +5,7 @@ use crate::guard::guard_comm;
 use crate::seat::Member;
 use crate::types::*;
 use kolo_core::base::{Error, Result};
+use kolo_core::comm::RawCalls;
 use kolo_core::comm::RedOp;
 use kolo_core::dtype::DataType;
 use std::ffi::{c_int, c_void};

@@ -5,6 +5,7 @@ use crate::comm::null;
 use crate::guard::guard_comm;
 use crate::types::*;
 use kolo_core::base::{Error, Result};
+use kolo_core::comm::RawCalls;
 use kolo_core::comm::{Collective, RedOp, Way};
 use kolo_core::tune::Route;
 use std::ffi::{CStr, c_char, c_int};

@@ -9,6 +9,7 @@ use crate::comms::COMMS;
 use crate::guard::Sentence;
 use crate::types::*;
 use kolo_core::base::{Error, Rank, Result};
+use kolo_core::comm::RawCalls;
 use kolo_core::comm::{Communicator, NO_RANK, RedOp, Starting};
 use kolo_core::dtype::DataType;
 use std::ffi::c_int;
@@ -65,7 +66,7 @@ impl Seat {
         match self.settle() {
             Ok(Some(member)) => Ok(member),
             Ok(None) => {
-                let phase = self.start.as_ref().map_or("", Starting::phase);
+                let phase = self.start.as_ref().map_or("", |start| start.phase());
                 Err(Error::usage(
                     format!("the communicator is still being made (phase `{phase}`)"),
                     "call koloCommGetAsyncError until it writes koloSuccess; meanwhile only that, \
@@ -120,7 +121,7 @@ impl Seat {
     /// Whether it is the start of the process that this one was forked from.
     pub(crate) fn is_inherited_start(&self) -> bool {
         let start = self.start.as_ref();
-        self.ready.get().is_none() && start.is_some_and(Starting::is_inherited)
+        self.ready.get().is_none() && start.is_some_and(|start| start.is_inherited())
     }
 
     /// Whether nothing but memory stays with whoever keeps it when it has ended.

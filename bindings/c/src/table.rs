@@ -6,6 +6,7 @@ use crate::seat::adopt;
 use crate::types::{KOLO_MPI_TABLE_VERSION, KOLO_NO_RANK, koloComm_t, koloMpiTable, koloResult_t};
 use kolo_core::bootstrap::TableBootstrap;
 use kolo_core::bootstrap::mpi_abi::{MpiTable, TABLE_VERSION};
+use kolo_core::comm::RawCalls;
 use kolo_core::comm::{CommConfig, Communicator};
 use std::mem::offset_of;
 use std::sync::Arc;

@@ -9,6 +9,7 @@ use crate::guard::guard_comm;
 use crate::stream;
 use crate::types::*;
 use kolo_core::base::{Result, Share};
+use kolo_core::comm::RawCalls;
 use kolo_core::comm::{Blocks, Collective, Graph, RedOp, VectorCall};
 use std::ffi::{c_int, c_void};
 use std::ptr;

@@ -23,6 +23,7 @@ use clap::Parser;
 use indicatif::ProgressBar;
 use kolo::algo::{Entry, REGISTRY};
 use kolo::base::{Error, Result, clock, input_file};
+use kolo::comm::Inspect;
 use kolo::comm::{CommConfig, Communicator, RedOp};
 use kolo::config::Settings;
 use kolo::dtype::DataType;

@@ -7,16 +7,21 @@
 //! A call that cannot be made is refused before its number counts; when something fails after that,
 //! the communicator stops, because the other ranks count on the call.
 
-use super::call::{Checked, Collective};
+use super::call::Collective;
+use super::checked::Checked;
 use super::member::Member;
 use super::parts::{Deed, Part};
 use super::traced;
 use crate::base::clock;
 use crate::base::{Error, Rank, Result};
-use crate::comm::Communicator;
+use crate::comm::calling::begin;
+use crate::comm::calling::compose;
+use crate::comm::failing::ended;
+use crate::comm::failing::still_there;
+use crate::comm::flight::order;
 use crate::comm::flight::wait::Waiter;
 use crate::comm::owned::{Exec, OnDevice};
-use crate::comm::state::Inner;
+use crate::comm::queue::Queue;
 use crate::exec::order::LaunchOrder;
 use crate::exec::{CommDevice, DeviceMessage, DeviceStream, Waiting};
 use crate::plan::{Algorithm, Direction, Placing, Shape};
@@ -27,41 +32,36 @@ use std::sync::Arc;
 /// How a call is told of: what follows its arguments.
 const ON_DEVICE: &str = " on a stream of the device";
 
-impl Communicator {
-    /// Puts a checked call on a stream of the device.
-    pub(in crate::comm) fn on_device(
-        &self,
-        checked: &mut Checked,
-        stream: DeviceStream,
-    ) -> Result<()> {
-        let inner = &*self.inner;
-        let mut exec = inner.user()?;
-        admit(&exec, checked, stream)?;
-        inner.refuse_own(checked)?;
-        let number = inner.begin(&mut exec, checked);
-        inner.put_on_device(&mut exec, checked, number, (stream, ON_DEVICE))
+/// Puts a checked call on a stream of the device.
+pub(in crate::comm) fn on_device(
+    queue: &Queue,
+    checked: &mut Checked,
+    stream: DeviceStream,
+) -> Result<()> {
+    let mut exec = queue.user()?;
+    admit(&exec, checked, stream)?;
+    checked.refuse_own(queue.rank)?;
+    let number = begin::begin(queue, &mut exec, checked);
+    put_on_device(queue, &mut exec, checked, number, (stream, ON_DEVICE))
+}
+
+/// Words for the plan by which the device runs a call: its own table chooses, not the host's.
+#[cold]
+fn words_on_device(exec: &Exec, checked: &Checked) -> String {
+    let Some(on) = exec.device.as_deref() else {
+        return String::new();
+    };
+    let asked = checked.asked();
+    match (checked.call.collective, on.launched) {
+        (Collective::Barrier, Some(choice)) => choice.words(),
+        (Collective::Barrier, None) => Route::Nothing.words_with(asked.collective, None),
+        (_, launched) => Route::of(&asked, &on.table).words_with(asked.collective, launched),
     }
 }
 
-impl Exec {
-    /// Words for the plan by which the device runs a call: its own table chooses, not the host's.
-    #[cold]
-    fn words_on_device(&self, checked: &Checked) -> String {
-        let Some(on) = self.device.as_deref() else {
-            return String::new();
-        };
-        let asked = checked.asked();
-        match (checked.call.collective, on.launched) {
-            (Collective::Barrier, Some(choice)) => choice.words(),
-            (Collective::Barrier, None) => Route::Nothing.words_with(asked.collective, None),
-            (_, launched) => Route::of(&asked, &on.table).words_with(asked.collective, launched),
-        }
-    }
-
-    /// The engine of the device, which a call on a stream of it needs.
-    fn on_device(&mut self) -> Result<&mut OnDevice> {
-        self.device.as_deref_mut().ok_or_else(no_device)
-    }
+/// The engine of the device, which a call on a stream of it needs.
+fn of_device(exec: &mut Exec) -> Result<&mut OnDevice> {
+    exec.device.as_deref_mut().ok_or_else(no_device)
 }
 
 #[cold]
@@ -129,209 +129,198 @@ fn of_call(checked: &Checked) -> DeviceMessage {
     }
 }
 
-impl Inner {
-    /// Puts a call that has begun on a stream.
-    fn put_on_device(
-        &self,
-        exec: &mut Exec,
-        checked: &Checked,
-        number: Option<u64>,
-        (stream, way): (DeviceStream, &str),
-    ) -> Result<()> {
-        let begun = self.seen.at_all.then(clock::now);
-        if let Some(on) = exec.device.as_deref_mut() {
-            on.launched = None;
-        }
-        // Nobody waits in this call who could see that a rank is missing.
-        let put = self.all_are_there(&checked.call);
-        let put = put.and_then(|()| self.take_stream(exec, number, stream));
-        let put = put.and_then(|()| self.hand_over(exec, checked, stream));
-        let put = put.map_err(|error| self.fail(exec, error));
-        if let Some(begun) = begun {
-            let words = exec.words_on_device(checked);
-            self.told(checked, number, (way, words), (begun, &put));
-        }
-        put
+/// Puts a call that has begun on a stream.
+fn put_on_device(
+    queue: &Queue,
+    exec: &mut Exec,
+    checked: &Checked,
+    number: Option<u64>,
+    (stream, way): (DeviceStream, &str),
+) -> Result<()> {
+    let begun = queue.seen.at_all.then(clock::now);
+    if let Some(on) = exec.device.as_deref_mut() {
+        on.launched = None;
     }
-
-    /// Ranks that share a device must not share a stream: it stops the communicator, so that
-    /// kernels which wait already leave.
-    fn take_stream(
-        &self,
-        exec: &mut Exec,
-        number: Option<u64>,
-        stream: DeviceStream,
-    ) -> Result<()> {
-        let Some(number) = number else { return Ok(()) };
-        exec.on_device()?.engine.take_stream(number, stream)
+    // Nobody waits in this call who could see that a rank is missing.
+    let put = still_there::all_are_there(queue, &checked.call);
+    let put = put.and_then(|()| take_stream(exec, number, stream));
+    let put = put.and_then(|()| hand_over(queue, exec, checked, stream));
+    let put = put.map_err(|error| queue.fail(exec, error));
+    if let Some(begun) = begun {
+        let words = words_on_device(exec, checked);
+        traced::told(queue, checked, number, (way, words), (begun, &put));
     }
+    put
+}
 
-    fn hand_over(&self, exec: &mut Exec, checked: &Checked, stream: DeviceStream) -> Result<()> {
-        let asked = checked.asked();
-        let table = &exec.on_device()?.table;
-        if checked.call.collective == Collective::Barrier {
-            return match self.nranks {
-                1 => Ok(()),
-                _ => {
-                    let barrier = Algorithm::Dissemination;
-                    let choice = Choice::plain(Collective::Barrier, barrier, 1);
-                    self.launch(exec, checked, choice, stream)
-                }
-            };
+/// Ranks that share a device must not share a stream: it stops the communicator, so that
+/// kernels which wait already leave.
+fn take_stream(exec: &mut Exec, number: Option<u64>, stream: DeviceStream) -> Result<()> {
+    let Some(number) = number else { return Ok(()) };
+    of_device(exec)?.engine.take_stream(number, stream)
+}
+
+fn hand_over(
+    queue: &Queue,
+    exec: &mut Exec,
+    checked: &Checked,
+    stream: DeviceStream,
+) -> Result<()> {
+    let asked = checked.asked();
+    let table = &of_device(exec)?.table;
+    if checked.call.collective == Collective::Barrier {
+        return match queue.nranks {
+            1 => Ok(()),
+            _ => {
+                let barrier = Algorithm::Dissemination;
+                let choice = Choice::plain(Collective::Barrier, barrier, 1);
+                launch(exec, checked, choice, stream)
+            }
+        };
+    }
+    let route = Route::of(&asked, table);
+    match route {
+        Route::Nothing => Ok(()),
+        Route::Composed => {
+            let parts = compose::parts_of(queue, exec, checked)?;
+            let put = |part| hand_over(queue, exec, part, stream);
+            parts.iter().try_for_each(put)
         }
-        let route = Route::of(&asked, table);
-        match route {
-            Route::Nothing => Ok(()),
-            Route::Composed => {
-                let parts = self.parts_of(exec, checked)?;
-                let put = |part| self.hand_over(exec, part, stream);
-                parts.iter().try_for_each(put)
+        Route::Parts => exchange_parts(queue, exec, checked, stream),
+        _ if asked.collective.is_point_to_point() => exchange(exec, &[of_call(checked)], stream),
+        Route::Alone => {
+            let call = &checked.call;
+            let (_, bytes) = checked.buffer_bytes(queue.rank, queue.nranks);
+            // SAFETY: the promise of `enqueue`.
+            unsafe {
+                of_device(exec)?
+                    .engine
+                    .copy(call.send as u64, call.recv as u64, bytes, stream)
             }
-            Route::Parts => self.exchange_parts(exec, checked, stream),
-            _ if asked.collective.is_point_to_point() => {
-                self.exchange(exec, &[of_call(checked)], stream)
-            }
-            Route::Alone => {
-                let call = &checked.call;
-                let (_, bytes) = checked.buffer_bytes(self.rank, self.nranks);
+        }
+        route => {
+            let choice = route.choice(&asked, table);
+            let choice = choice.ok_or_else(|| Error::internal("a route without a plan"))?;
+            let choice = fitting(exec, checked, choice)?;
+            launch(exec, checked, choice, stream)
+        }
+    }
+}
+
+/// A choice as the device runs it.
+fn fitting(exec: &mut Exec, checked: &Checked, choice: Choice) -> Result<Choice> {
+    let Asked {
+        collective, bytes, ..
+    } = checked.asked();
+    let on = of_device(exec)?;
+    let of = |on: &OnDevice, choice| {
+        device::choice(&on.table, (collective, bytes), choice, on.has_ll128)
+    };
+    let chosen = of(on, choice);
+    let entry = crate::algo::find(collective, choice.algorithm);
+    let most = entry.map_or(0, |entry| u64::from(entry.most_rounds));
+    if most == 0 {
+        return Ok(chosen);
+    }
+    // Every rank counts the same rounds: they follow from sizes that all have alike.
+    let order = device_order(exec, checked, chosen);
+    let nodes = exec.members.nodes.clone();
+    let planner = |shape: &Shape| crate::algo::plan(shape, &nodes);
+    let on = of_device(exec)?;
+    match on.engine.rounds(&order, &planner)? <= most {
+        true => Ok(chosen),
+        false => Ok(of(on, on.table.choose_large(collective, bytes))),
+    }
+}
+
+fn launch(exec: &mut Exec, checked: &Checked, choice: Choice, stream: DeviceStream) -> Result<()> {
+    let order = device_order(exec, checked, choice);
+    let Exec {
+        device, members, ..
+    } = exec;
+    let on = device.as_deref_mut().ok_or_else(no_device)?;
+    on.launched = Some(choice);
+    let planner = |shape: &Shape| crate::algo::plan(shape, &members.nodes);
+    // SAFETY: the promise of `enqueue`.
+    on.steps_planned += unsafe { on.engine.launch(&order, &planner, stream)? };
+    Ok(())
+}
+
+fn exchange(exec: &mut Exec, messages: &[DeviceMessage], stream: DeviceStream) -> Result<()> {
+    let on = of_device(exec)?;
+    // SAFETY: the promise of `enqueue`.
+    on.steps_planned += unsafe { on.engine.exchange(messages, stream)? };
+    Ok(())
+}
+
+fn exchange_parts(
+    _queue: &Queue,
+    exec: &mut Exec,
+    checked: &Checked,
+    stream: DeviceStream,
+) -> Result<()> {
+    let element = checked.call.dtype.size_bytes();
+    let mut messages = Vec::new();
+    for part in checked.parts.iter().flat_map(|parts| parts.iter()) {
+        let bytes = part.count * element;
+        match part.deed {
+            _ if bytes == 0 => {}
+            Deed::Send => messages.push(message(Direction::Send, part.send, bytes, part.peer)),
+            Deed::Recv => messages.push(message(Direction::Recv, part.recv, bytes, part.peer)),
+            Deed::Copy => {
+                let engine = &mut of_device(exec)?.engine;
                 // SAFETY: the promise of `enqueue`.
-                unsafe {
-                    exec.on_device()?
-                        .engine
-                        .copy(call.send as u64, call.recv as u64, bytes, stream)
+                unsafe { engine.copy(part.send as u64, part.recv as u64, bytes, stream)? };
+            }
+            Deed::Fold => return Err(Error::internal("a fold of blocks was to be refused")),
+        }
+    }
+    exchange(exec, &messages, stream)
+}
+
+/// Waits until the device has done all that was put on streams.
+///
+/// # Errors
+/// A fault of the device; the error of a wait.
+pub(in crate::comm) fn settle_device(
+    queue: &Queue,
+    exec: &mut Exec,
+    call: &'static str,
+) -> Result<()> {
+    if exec.device.is_none() {
+        return Ok(());
+    }
+    let mut waiter = Waiter::new(queue, (call, None));
+    loop {
+        // What kernels have handed over is on its way when they have ended.
+        let carries = queue.links().is_some_and(Links::is_busy);
+        match of_device(exec)?.engine.is_quiet() {
+            Ok(true) if !carries => return Ok(()),
+            Ok(_) => {
+                let paused = waiter.pause(queue.rank as usize);
+                let missing = ended::kernels_wait(queue, exec);
+                if let Err(error) = missing.map_or(paused, Err) {
+                    return Err(queue.fail(exec, error));
                 }
             }
-            route => {
-                let choice = route.choice(&asked, table);
-                let choice = choice.ok_or_else(|| Error::internal("a route without a plan"))?;
-                let choice = self.fitting(exec, checked, choice)?;
-                self.launch(exec, checked, choice, stream)
-            }
+            Err(error) => return Err(queue.fail(exec, error)),
         }
     }
+}
 
-    /// A choice as the device runs it.
-    fn fitting(&self, exec: &mut Exec, checked: &Checked, choice: Choice) -> Result<Choice> {
-        let Asked {
-            collective, bytes, ..
-        } = checked.asked();
-        let on = exec.on_device()?;
-        let of = |on: &OnDevice, choice| {
-            device::choice(&on.table, (collective, bytes), choice, on.has_ll128)
-        };
-        let chosen = of(on, choice);
-        let entry = crate::algo::find(collective, choice.algorithm);
-        let most = entry.map_or(0, |entry| u64::from(entry.most_rounds));
-        if most == 0 {
-            return Ok(chosen);
-        }
-        // Every rank counts the same rounds: they follow from sizes that all have alike.
-        let order = device_order(exec, checked, chosen);
-        let nodes = exec.members.nodes.clone();
-        let planner = |shape: &Shape| crate::algo::plan(shape, &nodes);
-        let on = exec.on_device()?;
-        match on.engine.rounds(&order, &planner)? <= most {
-            true => Ok(chosen),
-            false => Ok(of(on, on.table.choose_large(collective, bytes))),
-        }
+/// A fault of the device stops the communicator, whenever somebody looks.
+pub(in crate::comm) fn look_at_device(queue: &Queue) {
+    if queue.device == CommDevice::Host {
+        return;
     }
-
-    fn launch(
-        &self,
-        exec: &mut Exec,
-        checked: &Checked,
-        choice: Choice,
-        stream: DeviceStream,
-    ) -> Result<()> {
-        let order = device_order(exec, checked, choice);
-        let Exec {
-            device, members, ..
-        } = exec;
-        let on = device.as_deref_mut().ok_or_else(no_device)?;
-        on.launched = Some(choice);
-        let planner = |shape: &Shape| crate::algo::plan(shape, &members.nodes);
-        // SAFETY: the promise of `enqueue`.
-        on.steps_planned += unsafe { on.engine.launch(&order, &planner, stream)? };
-        Ok(())
-    }
-
-    fn exchange(
-        &self,
-        exec: &mut Exec,
-        messages: &[DeviceMessage],
-        stream: DeviceStream,
-    ) -> Result<()> {
-        let on = exec.on_device()?;
-        // SAFETY: the promise of `enqueue`.
-        on.steps_planned += unsafe { on.engine.exchange(messages, stream)? };
-        Ok(())
-    }
-
-    fn exchange_parts(
-        &self,
-        exec: &mut Exec,
-        checked: &Checked,
-        stream: DeviceStream,
-    ) -> Result<()> {
-        let element = checked.call.dtype.size_bytes();
-        let mut messages = Vec::new();
-        for part in checked.parts.iter().flat_map(|parts| parts.iter()) {
-            let bytes = part.count * element;
-            match part.deed {
-                _ if bytes == 0 => {}
-                Deed::Send => messages.push(message(Direction::Send, part.send, bytes, part.peer)),
-                Deed::Recv => messages.push(message(Direction::Recv, part.recv, bytes, part.peer)),
-                Deed::Copy => {
-                    let engine = &mut exec.on_device()?.engine;
-                    // SAFETY: the promise of `enqueue`.
-                    unsafe { engine.copy(part.send as u64, part.recv as u64, bytes, stream)? };
-                }
-                Deed::Fold => return Err(Error::internal("a fold of blocks was to be refused")),
-            }
-        }
-        self.exchange(exec, &messages, stream)
-    }
-
-    /// Waits until the device has done all that was put on streams.
-    ///
-    /// # Errors
-    /// A fault of the device; the error of a wait.
-    pub(in crate::comm) fn settle_device(&self, exec: &mut Exec, call: &'static str) -> Result<()> {
-        if exec.device.is_none() {
-            return Ok(());
-        }
-        let mut waiter = Waiter::new(self, (call, None));
-        loop {
-            // What kernels have handed over is on its way when they have ended.
-            let carries = self.links().is_some_and(Links::is_busy);
-            match exec.on_device()?.engine.is_quiet() {
-                Ok(true) if !carries => return Ok(()),
-                Ok(_) => {
-                    let paused = waiter.pause(self.rank as usize);
-                    let missing = self.kernels_wait(exec);
-                    if let Err(error) = missing.map_or(paused, Err) {
-                        return Err(self.fail(exec, error));
-                    }
-                }
-                Err(error) => return Err(self.fail(exec, error)),
-            }
-        }
-    }
-
-    /// A fault of the device stops the communicator, whenever somebody looks.
-    pub(in crate::comm) fn look_at_device(&self) {
-        if self.device == CommDevice::Host {
-            return;
-        }
-        // Whoever is inside will see it.
-        let Some(mut exec) = self.exec.driver() else {
-            return;
-        };
-        let faulty = exec.device.as_deref_mut().map(|on| on.engine.is_quiet());
-        let faulty = faulty.and_then(Result::err);
-        if let Some(error) = faulty.or_else(|| self.kernels_wait(&mut exec)) {
-            self.fail(&mut exec, error);
-        }
+    // Whoever is inside will see it.
+    let Some(mut exec) = queue.exec.driver() else {
+        return;
+    };
+    let faulty = exec.device.as_deref_mut().map(|on| on.engine.is_quiet());
+    let faulty = faulty.and_then(Result::err);
+    if let Some(error) = faulty.or_else(|| ended::kernels_wait(queue, &mut exec)) {
+        queue.fail(&mut exec, error);
     }
 }
 
@@ -340,7 +329,7 @@ fn device_order(exec: &Exec, checked: &Checked, choice: Choice) -> LaunchOrder {
     LaunchOrder {
         protocol: choice.protocol.of_pairs(),
         placing: Placing::Planned,
-        ..exec.order(checked, checked.combine(), choice)
+        ..order::order(exec, checked, checked.combine(), choice)
     }
 }
 
@@ -364,43 +353,39 @@ fn device_stream(member: &Member) -> Option<DeviceStream> {
 /// then its collectives in order.
 /// The group has so many calls.
 pub(in crate::comm) fn run(members: &[Member], group: usize) -> Result<()> {
-    let mut comms: Vec<&Communicator> = Vec::new();
-    for Member { comm, .. } in members {
-        if !comms
-            .iter()
-            .any(|known| Arc::ptr_eq(&known.inner, &comm.inner))
-        {
-            comms.push(comm);
+    let mut queues: Vec<&Arc<Queue>> = Vec::new();
+    for Member { queue, .. } in members {
+        if !queues.iter().any(|known| Arc::ptr_eq(known, queue)) {
+            queues.push(queue);
         }
     }
     // All of a group runs, or nothing.
     for member in members {
-        let at = |error: Error| member.comm.inner.tells(error);
+        let at = |error: Error| member.queue.tells(error);
         if let Some(stream) = device_stream(member) {
-            admit(&*member.comm.inner.user()?, &member.checked, stream).map_err(at)?;
+            admit(&*member.queue.user()?, &member.checked, stream).map_err(at)?;
         }
     }
-    for comm in &comms {
-        let rank = Rank(comm.inner.rank);
-        own_match(comm, members).map_err(|error| error.at(rank))?;
+    for queue in &queues {
+        let rank = Rank(queue.rank);
+        own_match(queue, members).map_err(|error| error.at(rank))?;
     }
-    for comm in comms {
+    for queue in queues {
         let own = members
             .iter()
-            .filter(|member| Arc::ptr_eq(&member.comm.inner, &comm.inner));
-        run_part(&comm.inner, own.collect(), group)?;
+            .filter(|member| Arc::ptr_eq(&member.queue, queue));
+        run_part(queue, own.collect(), group)?;
     }
     Ok(())
 }
 
 /// Refuses messages of a rank to itself of which one half is missing: they are copies.
-fn own_match(comm: &Communicator, members: &[Member]) -> Result<()> {
-    let inner = &comm.inner;
+fn own_match(queue: &Arc<Queue>, members: &[Member]) -> Result<()> {
     let sizes = |collective: Collective| -> Vec<usize> {
         let is_own = |member: &&Member| {
             let call = &member.checked.call;
-            Arc::ptr_eq(&member.comm.inner, inner)
-                && (call.collective, call.peer) == (collective, inner.rank)
+            Arc::ptr_eq(&member.queue, queue)
+                && (call.collective, call.peer) == (collective, queue.rank)
                 && member.checked.bytes > 0
         };
         let own = members.iter().filter(is_own);
@@ -413,43 +398,43 @@ fn own_match(comm: &Communicator, members: &[Member]) -> Result<()> {
             format!(
                 "in this group rank {} sends itself messages of {sent:?} bytes, and receives of \
                  {received:?} bytes from itself",
-                inner.rank
+                queue.rank
             ),
             "give each Send to the rank itself a Recv of the same size in the same group",
         )),
     }
 }
 
-fn run_part(inner: &Inner, members: Vec<&Member>, group: usize) -> Result<()> {
-    let mut exec = inner.user()?;
-    let way = match inner.seen.at_all {
+fn run_part(queue: &Queue, members: Vec<&Member>, group: usize) -> Result<()> {
+    let mut exec = queue.user()?;
+    let way = match queue.seen.at_all {
         true => traced::in_group(group) + ON_DEVICE,
         false => String::new(),
     };
-    let begun = inner.seen.at_all.then(clock::now);
+    let begun = queue.seen.at_all.then(clock::now);
     let is_message = |member: &&&Member| member.checked.call.collective.is_point_to_point();
     let messages: Vec<&&Member> = members.iter().filter(is_message).collect();
-    let all_there = |member: &&&Member| inner.all_are_there(&member.checked.call);
+    let all_there = |member: &&&Member| still_there::all_are_there(queue, &member.checked.call);
     let run = messages.iter().try_for_each(all_there);
-    let run = run.and_then(|()| run_messages(inner, &mut exec, &messages));
-    let run = run.map_err(|error| inner.fail(&mut exec, error));
+    let run = run.and_then(|()| run_messages(queue, &mut exec, &messages));
+    let run = run.map_err(|error| queue.fail(&mut exec, error));
     for (message, begun) in messages.iter().zip(begun.into_iter().cycle()) {
-        let words = exec.words_on_device(&message.checked);
-        inner.told(&message.checked, None, (&way, words), (begun, &run));
+        let words = words_on_device(&exec, &message.checked);
+        traced::told(queue, &message.checked, None, (&way, words), (begun, &run));
     }
     run?;
     for member in members.iter().filter(|member| !is_message(member)) {
         let mut begun = member.checked.clone();
-        let number = inner.begin(&mut exec, &mut begun);
+        let number = begin::begin(queue, &mut exec, &mut begun);
         if let Some(stream) = device_stream(member) {
-            inner.put_on_device(&mut exec, &begun, number, (stream, &way))?;
+            put_on_device(queue, &mut exec, &begun, number, (stream, &way))?;
         }
     }
     Ok(())
 }
 
 /// Messages on one stream or several: the first one waits for the others, and these for it.
-fn run_messages(inner: &Inner, exec: &mut Exec, members: &[&&Member]) -> Result<()> {
+fn run_messages(_queue: &Queue, exec: &mut Exec, members: &[&&Member]) -> Result<()> {
     let mut streams: Vec<DeviceStream> = Vec::new();
     for stream in members.iter().filter_map(|member| device_stream(member)) {
         if !streams.contains(&stream) {
@@ -462,11 +447,11 @@ fn run_messages(inner: &Inner, exec: &mut Exec, members: &[&&Member]) -> Result<
     let full = members.iter().filter(|member| member.checked.bytes > 0);
     let messages: Vec<DeviceMessage> = full.map(|member| of_call(&member.checked)).collect();
     for &other in others {
-        exec.on_device()?.engine.join(other, first)?;
+        of_device(exec)?.engine.join(other, first)?;
     }
-    inner.exchange(exec, &messages, first)?;
+    exchange(exec, &messages, first)?;
     for &other in others {
-        exec.on_device()?.engine.join(first, other)?;
+        of_device(exec)?.engine.join(first, other)?;
     }
     Ok(())
 }

@@ -12,7 +12,8 @@
 //! inside of the windows are summed ([`crate::dtype::exact::window`]), [`MOST_WORDS`] at a time.
 //! The memory for it belongs to the communicator, is bounded, and is made once.
 
-use super::call::{Call, Checked, Collective};
+use super::call::{Call, Collective};
+use super::checked::Checked;
 use super::handles::RedOp;
 use super::summable::part_type;
 use crate::dtype::exact::Summand;

@@ -5,22 +5,26 @@
 //! (communicators) may be driven by one thread. Initialisations inside a group run in parallel,
 //! because each one waits for the others.
 
-use super::call::{Checked, Collective};
+use super::call::Collective;
+use super::checked::Checked;
 use super::device;
-use super::in_call::InCall;
 use super::member::Member;
 use super::waiting_call::WaitingCall;
 use super::{tally, traced};
 use crate::base::lasting::Lasting;
 use crate::base::{Error, Result};
-use crate::comm::Communicator;
-use crate::comm::start::together::{self, Init};
+use crate::comm::calling::begin;
+use crate::comm::calling::messages;
+use crate::comm::calling::ops;
 use crate::comm::flight::completion::Completion;
+use crate::comm::flight::drive;
+use crate::comm::flight::moving;
 use crate::comm::flight::op::Op;
 use crate::comm::flight::stream::Stream;
 use crate::comm::flight::wait::Waiter;
 use crate::comm::owned::Exec;
-use crate::comm::state::Inner;
+use crate::comm::queue::{InCall, Queue};
+use crate::comm::start::together::{self, Init};
 use crate::exec::Waiting;
 use crate::proxy::progress::{Engine, Pass, Work};
 use crate::tune::Route;
@@ -98,7 +102,7 @@ pub fn end() -> Result<()> {
     let count = members.len();
     let on_devices = device::take(&mut members);
     let mut notes = Vec::new();
-    if members.iter().any(|member| member.comm.inner.seen.at_all) {
+    if members.iter().any(|member| member.queue.seen.at_all) {
         notes = traced::of_group(&members, count);
     }
     let run_on_host = || match run_bundle(&members) {
@@ -124,11 +128,11 @@ pub fn end() -> Result<()> {
 ///
 /// # Errors
 /// `InvalidUsage` with their number.
-pub fn none_waits(comm: &Communicator) -> Result<()> {
+pub(in crate::comm) fn none_waits(queue: &Arc<Queue>) -> Result<()> {
     let waiting = with_group(|group| match group.failed {
         // They will not run, and the program was told why.
         Some(_) => 0,
-        None => of_part(comm, &group.members).count(),
+        None => of_part(queue, &group.members).count(),
     });
     let calls = match waiting {
         0 => return Ok(()),
@@ -144,67 +148,67 @@ pub fn none_waits(comm: &Communicator) -> Result<()> {
 /// A group of blocking messages on one communicator where nothing else is in flight, such as a
 /// halo exchange: runs them all at once, without the queue. None for any other group.
 fn run_bundle(members: &[Member]) -> Option<Result<()>> {
-    let inner = &members.first()?.comm.inner;
+    let queue = &members.first()?.queue;
     let message = |member: &Member| {
-        Arc::ptr_eq(&member.comm.inner, inner)
+        Arc::ptr_eq(&member.queue, queue)
             && member.stream.is_none()
             && member.checked.call.collective.is_point_to_point()
     };
     if !members.iter().all(message) {
         return None;
     }
-    let mut exec = match inner.user() {
+    let mut exec = match queue.user() {
         Ok(exec) => exec,
         Err(error) => return Some(Err(error)),
     };
-    if !exec.queue.is_empty() {
+    if !exec.in_flight.is_empty() {
         return None;
     }
     let collective = members[0].checked.call.collective;
     let messages = members.iter().map(|member| &member.checked);
-    if !inner.seen.compared && messages.clone().all(|checked| is_small(&exec, checked)) {
-        return Some(run_small(inner, &mut exec, messages, collective));
+    if !queue.seen.compared && messages.clone().all(|checked| is_small(&exec, checked)) {
+        return Some(run_small(queue, &mut exec, messages, collective));
     }
     let mut op = exec.spare_op(collective);
     for member in members {
-        inner.flip_if_due(&mut exec);
+        begin::flip_if_due(&mut exec);
         if member.checked.bytes == 0 {
             continue;
         }
-        if let Err(error) = op.message(&mut exec, &member.checked) {
-            return Some(Err(inner.fail(&mut exec, error)));
+        if let Err(error) = moving::message(&mut op, &mut exec, &member.checked) {
+            return Some(Err(queue.fail(&mut exec, error)));
         }
     }
     let call = match members {
         [one] => WaitingCall::of(&one.checked, None),
         _ => (collective.name(), None).into(),
     };
-    Some(inner.run_alone(&mut exec, op, call))
+    Some(drive::run_alone(queue, &mut exec, op, call))
 }
 
 /// Whether a message moves without a plan: it is small, and not to this rank itself. None does
 /// where calls are compared, as the plan waits for the receive.
 fn is_small(exec: &Exec, checked: &Checked) -> bool {
-    let route = exec.route(checked);
+    let route = exec.route(&checked.asked());
     matches!(route, Route::Messages(_) | Route::Nothing) && checked.call.peer != exec.members.rank
 }
 
 /// A bundle of small messages to and from others.
 fn run_small<'a>(
-    inner: &Inner,
+    queue: &Queue,
     exec: &mut Exec,
     messages: impl Iterator<Item = &'a Checked>,
     collective: Collective,
 ) -> Result<()> {
     exec.engine.clear_messages();
     for checked in messages {
-        inner.flip_if_due(exec);
+        begin::flip_if_due(exec);
         if checked.bytes > 0 {
-            let added = inner.add_message(exec, checked);
-            added.map_err(|error| inner.fail(exec, error))?;
+            let added = messages::add_message(exec, checked);
+            added.map_err(|error| queue.fail(exec, error))?;
         }
     }
-    inner.run_messages(exec, (collective.name(), None).into())
+    messages::run_messages(queue, exec, (collective.name(), None).into())
 }
 
 /// Runs `init` at the outermost end, in parallel with the others of the group; those that use the
@@ -220,12 +224,12 @@ pub fn defer_begin(begin: Begin) {
 
 /// Takes a call down for the end of the group.
 pub(in crate::comm) fn push(
-    comm: &Communicator,
+    queue: &Arc<Queue>,
     checked: Checked,
     stream: Option<&Stream>,
 ) -> Result<()> {
     let member = Member {
-        comm: comm.clone(),
+        queue: Arc::clone(queue),
         checked,
         stream: stream.cloned(),
     };
@@ -245,7 +249,7 @@ pub fn refuse(error: &Error) {
 
 /// A call that the group has issued, in flight.
 struct Issued {
-    comm: Communicator,
+    queue: Arc<Queue>,
     last: Arc<Completion>,
     name: &'static str,
 }
@@ -259,7 +263,7 @@ struct Placed {
 
 /// The calls of one communicator, while nobody else can use it.
 struct Part<'a> {
-    comm: &'a Communicator,
+    queue: &'a Arc<Queue>,
     exec: InCall<'a>,
     ops: Vec<Placed>,
 }
@@ -267,11 +271,11 @@ struct Part<'a> {
 fn run_calls(members: &[Member]) -> Result<()> {
     let mut parts: Vec<Part> = Vec::new();
     for member in members {
-        let comm = &member.comm;
-        if !parts.iter().any(|part| is_same(part.comm, comm)) {
-            let exec = comm.inner.user()?;
+        let queue = &member.queue;
+        if !parts.iter().any(|part| Arc::ptr_eq(part.queue, queue)) {
+            let exec = queue.user()?;
             parts.push(Part {
-                comm,
+                queue,
                 exec,
                 ops: Vec::new(),
             });
@@ -291,41 +295,41 @@ fn run_calls(members: &[Member]) -> Result<()> {
         } in part.ops
         {
             for stream in &streams {
-                stream.follow(&part.comm.inner, &mut op);
+                stream.follow(part.queue, &mut op);
             }
             if blocking {
                 last = Some((Arc::clone(&op.completion), op.collective.name()));
             }
-            part.comm.inner.keep_caller(&mut op);
-            part.exec.queue.push_back(op);
+            drive::keep_caller(part.queue, &mut op);
+            part.exec.in_flight.push_back(op);
         }
-        let inner = &part.comm.inner;
+        let queue = part.queue;
         if alone && let Some((last, name)) = &last {
-            return inner.drive_until(&mut part.exec, last, (*name, None));
+            return drive::drive_until(queue, &mut part.exec, last, (*name, None));
         }
         drop(part.exec);
-        inner.set_off();
+        drive::set_off(queue);
         if let Some((last, name)) = last {
-            let comm = part.comm.clone();
-            issued.push(Issued { comm, last, name });
+            let queue = Arc::clone(queue);
+            issued.push(Issued { queue, last, name });
         }
     }
     wait_for(&issued)
 }
 
 /// The calls of a group that go to one communicator.
-fn of_part<'a>(comm: &'a Communicator, members: &'a [Member]) -> impl Iterator<Item = &'a Member> {
+fn of_part<'a>(queue: &'a Arc<Queue>, members: &'a [Member]) -> impl Iterator<Item = &'a Member> {
     members
         .iter()
-        .filter(move |member| is_same(&member.comm, comm))
+        .filter(move |member| Arc::ptr_eq(&member.queue, queue))
 }
 
 /// Checks, before any of them begins, that so many calls can be in flight.
 fn fits(part: &Part, members: &[Member]) -> Result<()> {
-    let inner = &part.comm.inner;
-    let checks = usize::from(inner.seen.compared && inner.nranks > 1);
+    let queue = part.queue;
+    let checks = usize::from(queue.seen.compared && queue.nranks > 1);
     let (mut calls, mut messages) = (0, 0);
-    for member in of_part(part.comm, members) {
+    for member in of_part(part.queue, members) {
         let moves = usize::from(!member.checked.is_empty());
         match member.checked.call.collective.is_point_to_point() {
             true => messages |= moves,
@@ -333,7 +337,7 @@ fn fits(part: &Part, members: &[Member]) -> Result<()> {
         }
     }
     calls += messages;
-    let most = inner.settings.calls_in_flight() as usize;
+    let most = queue.settings.calls_in_flight() as usize;
     if calls <= most {
         return Ok(());
     }
@@ -349,12 +353,12 @@ fn fits(part: &Part, members: &[Member]) -> Result<()> {
 fn make_all(parts: &mut [Part], members: &[Member]) -> Result<()> {
     for at in 0..parts.len() {
         let part = &mut parts[at];
-        let mine = of_part(part.comm, members);
-        match ops_of(&part.comm.inner, &mut part.exec, mine) {
+        let mine = of_part(part.queue, members);
+        match ops_of(part.queue, &mut part.exec, mine) {
             Ok(ops) => part.ops = ops,
             Err(error) => {
                 for begun in &mut parts[..=at] {
-                    begun.comm.inner.fail(&mut begun.exec, error.clone());
+                    begun.queue.fail(&mut begun.exec, error.clone());
                 }
                 return Err(error);
             }
@@ -363,14 +367,10 @@ fn make_all(parts: &mut [Part], members: &[Member]) -> Result<()> {
     Ok(())
 }
 
-fn is_same(one: &Communicator, other: &Communicator) -> bool {
-    Arc::ptr_eq(&one.inner, &other.inner)
-}
-
 /// The ops of one communicator's calls: all of its messages as one bundle, which goes first, so
 /// that no message waits for a collective or for another stream; then the collectives in order.
 fn ops_of<'a>(
-    inner: &Inner,
+    queue: &Queue,
     exec: &mut Exec,
     members: impl Iterator<Item = &'a Member>,
 ) -> Result<Vec<Placed>> {
@@ -381,8 +381,8 @@ fn ops_of<'a>(
         let call = &checked.call;
         if !call.collective.is_point_to_point() {
             let mut begun = checked.clone();
-            let number = inner.begin(exec, &mut begun);
-            let made = inner.ops_of(exec, &begun, number)?;
+            let number = begin::begin(queue, exec, &mut begun);
+            let made = ops::ops_of(queue, exec, &begun, number)?;
             rest.extend(made.into_iter().map(|op| Placed {
                 op,
                 streams: member.stream.iter().cloned().collect(),
@@ -390,7 +390,7 @@ fn ops_of<'a>(
             }));
             continue;
         }
-        inner.flip_if_due(exec);
+        begin::flip_if_due(exec);
         if checked.bytes == 0 {
             continue;
         }
@@ -399,7 +399,7 @@ fn ops_of<'a>(
             streams: Vec::new(),
             blocking: false,
         });
-        bundle.op.message(exec, checked)?;
+        moving::message(&mut bundle.op, exec, checked)?;
         bundle.blocking |= member.stream.is_none();
         if let Some(stream) = &member.stream
             && !bundle.streams.iter().any(|known| known.is_same(stream))
@@ -415,23 +415,23 @@ fn wait_for(issued: &[Issued]) -> Result<()> {
         return Ok(());
     };
     let _inside = Engine::global().enter();
-    let mut waiter = Waiter::new(&first.comm.inner, (first.name, None));
+    let mut waiter = Waiter::new(&first.queue, (first.name, None));
     let mut failed = None;
     loop {
         let mut moved = false;
         let mut pending = None;
         for one in issued.iter().filter(|one| one.last.result().is_none()) {
-            moved |= one.comm.inner.pass() == Pass::Moved;
+            moved |= one.queue.pass() == Pass::Moved;
             pending = Some(one);
         }
         let Some(pending) = pending else { break };
         if moved || Engine::global().drive() {
             waiter.moved();
-        } else if let Err(error) = waiter.pause(pending.comm.inner.blocked_on()) {
+        } else if let Err(error) = waiter.pause(pending.queue.blocked_on()) {
             // Nothing of the group may touch a buffer after this returns.
             for one in issued {
-                one.comm.inner.stop(&error);
-                one.comm.inner.let_go();
+                one.queue.stop(&error);
+                one.queue.let_go();
             }
             failed.get_or_insert(error);
         }

@@ -1,12 +1,13 @@
 //! A call that waits for the end of its group.
 
-use super::call::Checked;
-use crate::comm::Communicator;
+use super::checked::Checked;
 use crate::comm::flight::stream::Stream;
+use crate::comm::queue::Queue;
+use std::sync::Arc;
 
 /// A call of a group, and on what.
 pub(in crate::comm) struct Member {
-    pub comm: Communicator,
+    pub queue: Arc<Queue>,
     pub checked: Checked,
     pub stream: Option<Stream>,
 }

@@ -5,13 +5,18 @@
 //! No plan is interpreted and no op is made; [`crate::exec::host::exchange`] moves the same tokens
 //! as the plan would.
 
-use super::call::{Checked, Collective};
+use super::call::Collective;
+use super::checked::Checked;
 use super::parts::{Deed, Part};
 use super::waiting_call::WaitingCall;
 use crate::base::Result;
+use crate::comm::calling::begin;
+use crate::comm::calling::placing;
+use crate::comm::flight::drive;
+use crate::comm::flight::relief;
 use crate::comm::flight::wait::Waiter;
 use crate::comm::owned::{Exec, Sizes};
-use crate::comm::state::Inner;
+use crate::comm::queue::Queue;
 use crate::exec::order::{MessageOrder, Rooted};
 use crate::plan::{Algorithm, Direction, Protocol};
 use crate::tune::{Choice, Route, is_small_message};
@@ -30,170 +35,177 @@ fn message(checked: &Checked, sizes: &Sizes) -> MessageOrder {
         direction,
         place,
         bytes: checked.bytes,
-        slice_bytes: sizes.slice(checked),
+        slice_bytes: slice(sizes, checked),
         signature: checked.signature,
     }
 }
 
-impl Sizes {
-    /// Bytes of each token of a message of whole elements, but for the last one.
-    #[inline(always)]
-    fn slice(&self, checked: &Checked) -> usize {
-        let (slot, element) = (self.slot(), checked.call.dtype.size_bytes());
-        // No division where one token is enough.
-        match checked.bytes <= slot {
-            true => slot,
-            false => slot / element * element,
-        }
+/// Bytes of each token of a message of whole elements, but for the last one.
+#[inline(always)]
+fn slice(sizes: &Sizes, checked: &Checked) -> usize {
+    let (slot, element) = (sizes.slot(), checked.call.dtype.size_bytes());
+    // No division where one token is enough.
+    match checked.bytes <= slot {
+        true => slot,
+        false => slot / element * element,
     }
 }
 
-impl Exec {
-    /// How a rooted collective moves as it is waited for, if it does: its plan is one message on
-    /// the first channel, and no cards are asked for.
-    fn awaits_rooted(&mut self, checked: &Checked, route: Route) -> Option<Rooted> {
-        use Algorithm::{Binomial, Bundle, Nvls, Ring};
-        use Collective::{Broadcast, Gather, Reduce, Scatter};
-        let (choice, may_be_direct) = match route {
-            Route::Plan(choice) => (choice, false),
-            Route::MayDirect(choice) => (choice, true),
-            _ => return None,
-        };
-        let is_between_two = self.members.nranks == 2;
-        let rooted = match (checked.call.collective, choice.algorithm) {
-            (Broadcast, Nvls) => Rooted::Cast,
-            (Broadcast | Reduce, Ring | Binomial) if is_between_two => Rooted::BetweenTwo,
-            (Gather | Scatter, Bundle | Binomial) if is_between_two => Rooted::BetweenTwo,
-            _ => return None,
-        };
-        let is_paired = rooted == Rooted::BetweenTwo;
-        let awaits = checked.made.is_none()
-            && choice.channels == 1
-            && (!is_paired || choice.protocol.of_pairs() == Protocol::Simple)
-            && self.engine.awaits_message(checked.bytes)
-            && checked.call.dtype.size_bytes() <= self.sizes.slot()
-            && (!may_be_direct || self.direct.passes(checked));
-        awaits.then_some(rooted)
-    }
-
-    /// Whether a message moves as it is waited for: nothing else is in flight, it is not to this
-    /// rank itself, and not too large.
-    #[inline(always)]
-    fn awaits_message(&self, checked: &Checked) -> bool {
-        self.queue.is_empty()
-            && checked.call.peer != self.members.rank
-            && self.engine.awaits_message(checked.bytes)
-            && checked.call.dtype.size_bytes() <= self.sizes.slot()
-    }
+/// How a rooted collective moves as it is waited for, if it does: its plan is one message on
+/// the first channel, and no cards are asked for.
+fn awaits_rooted(exec: &mut Exec, checked: &Checked, route: Route) -> Option<Rooted> {
+    use Algorithm::{Binomial, Bundle, Nvls, Ring};
+    use Collective::{Broadcast, Gather, Reduce, Scatter};
+    let (choice, may_be_direct) = match route {
+        Route::Plan(choice) => (choice, false),
+        Route::MayDirect(choice) => (choice, true),
+        _ => return None,
+    };
+    let is_between_two = exec.members.nranks == 2;
+    let rooted = match (checked.call.collective, choice.algorithm) {
+        (Broadcast, Nvls) => Rooted::Cast,
+        (Broadcast | Reduce, Ring | Binomial) if is_between_two => Rooted::BetweenTwo,
+        (Gather | Scatter, Bundle | Binomial) if is_between_two => Rooted::BetweenTwo,
+        _ => return None,
+    };
+    let is_paired = rooted == Rooted::BetweenTwo;
+    let awaits = checked.made.is_none()
+        && choice.channels == 1
+        && (!is_paired || choice.protocol.of_pairs() == Protocol::Simple)
+        && exec.engine.awaits_message(checked.bytes)
+        && checked.call.dtype.size_bytes() <= exec.sizes.slot()
+        && (!may_be_direct || exec.direct.passes(checked));
+    awaits.then_some(rooted)
 }
 
-impl Inner {
-    /// Runs a message or a small collective of messages while nothing else is in flight.
-    pub(in crate::comm) fn small_messages(
-        &self,
-        exec: &mut Exec,
-        checked: &Checked,
-        number: Option<u64>,
-        choice: Choice,
-    ) -> Result<()> {
-        let collective = checked.call.collective;
-        if exec.engine.awaits(collective) {
-            return self.rooted(exec, checked, number, false);
-        }
-        let placing = exec.placing(checked, choice.algorithm, choice.channels);
+/// Whether a message moves as it is waited for: nothing else is in flight, it is not to this
+/// rank itself, and not too large.
+#[inline(always)]
+fn awaits_message(exec: &Exec, checked: &Checked) -> bool {
+    exec.in_flight.is_empty()
+        && checked.call.peer != exec.members.rank
+        && exec.engine.awaits_message(checked.bytes)
+        && checked.call.dtype.size_bytes() <= exec.sizes.slot()
+}
+
+/// Runs a message or a small collective of messages while nothing else is in flight.
+pub(in crate::comm) fn small_messages(
+    queue: &Queue,
+    exec: &mut Exec,
+    checked: &Checked,
+    number: Option<u64>,
+    choice: Choice,
+) -> Result<()> {
+    let collective = checked.call.collective;
+    if exec.engine.awaits(collective) {
+        return rooted(queue, exec, checked, number, false);
+    }
+    let placing = placing::placing(exec, checked, choice.algorithm, choice.channels);
+    // SAFETY: the promise of `enqueue`.
+    let begun = unsafe { exec.engine.begin_exchange(&checked.small(), placing) };
+    exec.counts.steps_planned += begun.map_err(|error| queue.fail(exec, error))?;
+    run_messages(queue, exec, WaitingCall::of(checked, number))
+}
+
+/// Runs a rooted collective on one node, waiting for each of its messages; the root's goes to all
+/// others if `to_all`.
+fn rooted(
+    queue: &Queue,
+    exec: &mut Exec,
+    checked: &Checked,
+    number: Option<u64>,
+    to_all: bool,
+) -> Result<()> {
+    let (small, slice_bytes) = (checked.small(), slice(&exec.sizes, checked));
+    let mut waiter = Waiter::new(queue, (checked.call.collective.name(), number));
+    // SAFETY: the promise of `enqueue`.
+    let ended = unsafe { exec.engine.rooted(&small, to_all, slice_bytes, &mut waiter) };
+    drop(waiter);
+    let steps = ended.map_err(|stop| queue.stopped_by(exec, stop, number))?;
+    exec.counts.steps_planned += steps;
+    Ok(())
+}
+
+/// A message that is not in a group, if it moves as it is waited for.
+pub(in crate::comm) fn message_at_once(
+    queue: &Queue,
+    exec: &mut Exec,
+    checked: &Checked,
+) -> Option<Result<()>> {
+    let collective = checked.call.collective;
+    if !collective.is_point_to_point() || !awaits_message(exec, checked) {
+        return None;
+    }
+    let order = message(checked, &exec.sizes);
+    let mut waiter = Waiter::new(queue, WaitingCall::of(checked, None));
+    // SAFETY: the promise of `enqueue`.
+    let ended = unsafe { exec.engine.message(&order, &mut waiter) };
+    drop(waiter);
+    exec.counts.steps_planned += order.tokens();
+    Some(ended.map_err(|stop| queue.stopped_by(exec, stop, None)))
+}
+
+/// A rooted collective that is one message: its plan says no more than that.
+pub(in crate::comm) fn rooted_at_once(
+    queue: &Queue,
+    exec: &mut Exec,
+    checked: &Checked,
+    number: Option<u64>,
+    route: Route,
+) -> Option<Result<()>> {
+    let rooted = awaits_rooted(exec, checked, route)?;
+    Some(self::rooted(
+        queue,
+        exec,
+        checked,
+        number,
+        rooted == Rooted::Cast,
+    ))
+}
+
+/// Both halves of an exchange, if they move as they are waited for: the most usual group,
+/// without being written down. None for any other.
+pub(in crate::comm) fn exchange_at_once(
+    queue: &Queue,
+    halves: [&Checked; 2],
+) -> Option<Result<()>> {
+    let mut exec = match queue.user() {
+        Ok(exec) => exec,
+        Err(error) => return Some(Err(error)),
+    };
+    if !halves.into_iter().all(|half| awaits_message(&exec, half)) {
+        return None;
+    }
+    let orders = halves.map(|half| {
+        begin::flip_if_due(&mut exec);
+        message(half, &exec.sizes)
+    });
+    let mut waiter = Waiter::new(queue, (Collective::Send.name(), None));
+    let [send, recv] = &orders;
+    // SAFETY: the promise of `enqueue_exchange`.
+    let ended = unsafe { exec.engine.exchange([send, recv], &mut waiter) };
+    drop(waiter);
+    exec.counts.steps_planned += send.tokens() + recv.tokens();
+    Some(ended.map_err(|stop| queue.stopped_by(&mut exec, stop, None)))
+}
+
+/// Takes a message of a group down; it is not to this rank itself.
+pub(in crate::comm) fn add_message(exec: &mut Exec, checked: &Checked) -> Result<()> {
+    exec.engine.add_message(&message(checked, &exec.sizes))
+}
+
+/// Runs the messages that were taken down.
+pub(in crate::comm) fn run_messages(
+    queue: &Queue,
+    exec: &mut Exec,
+    call: WaitingCall,
+) -> Result<()> {
+    exec.counts.steps_planned += exec.engine.messages();
+    let ended = drive::drive(queue, exec, call, |exec| {
         // SAFETY: the promise of `enqueue`.
-        let begun = unsafe { exec.engine.begin_exchange(&checked.small(), placing) };
-        exec.counts.steps_planned += begun.map_err(|error| self.fail(exec, error))?;
-        self.run_messages(exec, WaitingCall::of(checked, number))
-    }
-
-    /// Runs a rooted collective on one node, waiting for each of its messages; the root's goes to
-    /// all others if `to_all`.
-    fn rooted(
-        &self,
-        exec: &mut Exec,
-        checked: &Checked,
-        number: Option<u64>,
-        to_all: bool,
-    ) -> Result<()> {
-        let (small, slice_bytes) = (checked.small(), exec.sizes.slice(checked));
-        let mut waiter = Waiter::new(self, (checked.call.collective.name(), number));
-        // SAFETY: the promise of `enqueue`.
-        let ended = unsafe { exec.engine.rooted(&small, to_all, slice_bytes, &mut waiter) };
-        drop(waiter);
-        let steps = ended.map_err(|stop| self.stopped_by(exec, stop, number))?;
-        exec.counts.steps_planned += steps;
-        Ok(())
-    }
-
-    /// A message that is not in a group, if it moves as it is waited for.
-    pub(in crate::comm) fn message_at_once(
-        &self,
-        exec: &mut Exec,
-        checked: &Checked,
-    ) -> Option<Result<()>> {
-        let collective = checked.call.collective;
-        if !collective.is_point_to_point() || !exec.awaits_message(checked) {
-            return None;
-        }
-        let order = message(checked, &exec.sizes);
-        let mut waiter = Waiter::new(self, WaitingCall::of(checked, None));
-        // SAFETY: the promise of `enqueue`.
-        let ended = unsafe { exec.engine.message(&order, &mut waiter) };
-        drop(waiter);
-        exec.counts.steps_planned += order.tokens();
-        Some(ended.map_err(|stop| self.stopped_by(exec, stop, None)))
-    }
-
-    /// A rooted collective that is one message: its plan says no more than that.
-    pub(in crate::comm) fn rooted_at_once(
-        &self,
-        exec: &mut Exec,
-        checked: &Checked,
-        number: Option<u64>,
-        route: Route,
-    ) -> Option<Result<()>> {
-        let rooted = exec.awaits_rooted(checked, route)?;
-        Some(self.rooted(exec, checked, number, rooted == Rooted::Cast))
-    }
-
-    /// Both halves of an exchange, if they move as they are waited for: the most usual group,
-    /// without being written down. None for any other.
-    pub(in crate::comm) fn exchange_at_once(&self, halves: [&Checked; 2]) -> Option<Result<()>> {
-        let mut exec = match self.user() {
-            Ok(exec) => exec,
-            Err(error) => return Some(Err(error)),
-        };
-        if !halves.into_iter().all(|half| exec.awaits_message(half)) {
-            return None;
-        }
-        let orders = halves.map(|half| {
-            self.flip_if_due(&mut exec);
-            message(half, &exec.sizes)
-        });
-        let mut waiter = Waiter::new(self, (Collective::Send.name(), None));
-        let [send, recv] = &orders;
-        // SAFETY: the promise of `enqueue_exchange`.
-        let ended = unsafe { exec.engine.exchange([send, recv], &mut waiter) };
-        drop(waiter);
-        exec.counts.steps_planned += send.tokens() + recv.tokens();
-        Some(ended.map_err(|stop| self.stopped_by(&mut exec, stop, None)))
-    }
-
-    /// Takes a message of a group down; it is not to this rank itself.
-    pub(in crate::comm) fn add_message(&self, exec: &mut Exec, checked: &Checked) -> Result<()> {
-        exec.engine.add_message(&message(checked, &exec.sizes))
-    }
-
-    /// Runs the messages that were taken down.
-    pub(in crate::comm) fn run_messages(&self, exec: &mut Exec, call: WaitingCall) -> Result<()> {
-        exec.counts.steps_planned += exec.engine.messages();
-        let ended = self.drive(exec, call, |exec| {
-            // SAFETY: the promise of `enqueue`.
-            Ok(unsafe { exec.engine.pass_messages() }?.into())
-        });
-        ended.map_err(|error| self.fail(exec, error))
-    }
+        Ok(unsafe { exec.engine.pass_messages() }?.into())
+    });
+    ended.map_err(|error| queue.fail(exec, error))
 }
 
 /// Whether each message of a call passes as one token, the own block is no longer, and nothing is
@@ -264,28 +276,28 @@ impl FewMessages {
 /// Runs a call that has not begun, if all of its messages are small and nothing else is in
 /// flight. None for any other.
 pub(super) fn parts_at_once(
-    inner: &Inner,
+    queue: &Queue,
     checked: &mut Checked,
     parts: &[Part],
 ) -> Option<Result<()>> {
     if !are_small(checked, parts) {
         return None;
     }
-    let mut exec = match inner.user() {
+    let mut exec = match queue.user() {
         Ok(exec) => exec,
         Err(error) => return Some(Err(error)),
     };
-    if !exec.queue.is_empty() {
+    if !exec.in_flight.is_empty() {
         return None;
     }
-    let number = inner.begin(&mut exec, checked);
-    inner.relieve(&mut exec);
-    Some(run_parts(inner, &mut exec, checked, parts, number))
+    let number = begin::begin(queue, &mut exec, checked);
+    relief::relieve(queue, &mut exec);
+    Some(run_parts(queue, &mut exec, checked, parts, number))
 }
 
 /// Runs a call whose messages are small, while nothing else is in flight.
 pub(super) fn run_parts(
-    inner: &Inner,
+    queue: &Queue,
     exec: &mut Exec,
     checked: &Checked,
     parts: &[Part],
@@ -300,23 +312,23 @@ pub(super) fn run_parts(
     let call = WaitingCall::of(checked, number);
     let orders = parts.iter().filter_map(|part| part_message(checked, part));
     if let Some(few) = FewMessages::of(exec, orders.clone()) {
-        return run_few(inner, exec, &few, call);
+        return run_few(queue, exec, &few, call);
     }
     exec.engine.clear_messages();
     for order in orders {
         let added = exec.engine.add_message(&order);
-        added.map_err(|error| inner.fail(exec, error))?;
+        added.map_err(|error| queue.fail(exec, error))?;
     }
-    inner.run_messages(exec, call)
+    run_messages(queue, exec, call)
 }
 
 fn run_few(
-    inner: &Inner,
+    queue: &Queue,
     exec: &mut Exec,
     messages: &FewMessages,
     call: WaitingCall,
 ) -> Result<()> {
-    let mut waiter = Waiter::new(inner, call);
+    let mut waiter = Waiter::new(queue, call);
     // SAFETY: the promise of `enqueue`.
     let ended = unsafe {
         match messages {
@@ -326,5 +338,5 @@ fn run_few(
     };
     drop(waiter);
     exec.counts.steps_planned += messages.tokens();
-    ended.map_err(|stop| inner.stopped_by(exec, stop, call.number))
+    ended.map_err(|stop| queue.stopped_by(exec, stop, call.number))
 }

@@ -1,23 +1,28 @@
 //! From a call of the program to its route: what is asked, whether it may be, which way it goes.
 //!
-//! A call is checked ([`call`], [`buffers`]), takes the owner lock, and goes by its route
-//! ([`crate::tune::route`]): the shortest ones at once ([`enqueue`]), others by [`routed`]. Groups
-//! ([`mod@group`]) take calls down and begin them together.
+//! What is asked ([`call`]) becomes a call whose arguments hold ([`mod@checked`], [`buffers`]). It
+//! takes the owner lock, begins ([`begin`]: it is counted and signed), and goes by its route
+//! ([`crate::tune::route`]): the shortest ones at once ([`begin`], [`enqueue`]), others by
+//! [`routed`], or as ops for the queue ([`ops`]). Groups ([`mod@group`]) take calls down and begin
+//! them together. All are functions over the [`Queue`](super::queue::Queue) of the communicator.
 
+pub(in crate::comm) mod begin;
 pub(in crate::comm) mod buffers;
 pub(in crate::comm) mod call;
+pub(in crate::comm) mod checked;
+pub(in crate::comm) mod compared;
 pub(in crate::comm) mod compose;
 pub(in crate::comm) mod device;
+pub(in crate::comm) mod edges;
 pub(in crate::comm) mod enqueue;
 pub(in crate::comm) mod exact;
 pub(in crate::comm) mod exact_calls;
-pub(in crate::comm) mod graph;
 pub mod group;
 pub(in crate::comm) mod handles;
-pub(in crate::comm) mod in_call;
 pub(in crate::comm) mod member;
 pub(in crate::comm) mod messages;
 pub(in crate::comm) mod notes;
+pub(in crate::comm) mod ops;
 pub(in crate::comm) mod parts;
 pub(in crate::comm) mod past;
 pub(in crate::comm) mod placing;

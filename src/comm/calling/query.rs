@@ -1,9 +1,11 @@
 //! Answers how a call would go, without making it.
 
-use super::call::{Call, Checked, Collective};
+use super::call::{Call, Collective};
+use super::checked::Checked;
 use super::handles::RedOp;
 use crate::base::{Error, Result};
-use crate::comm::Communicator;
+use crate::comm::calling::redop;
+use crate::comm::queue::Queue;
 use crate::dtype::DataType;
 use crate::exec::combine::Combine;
 use crate::tune::{Asked, Choice, Route};
@@ -22,52 +24,51 @@ pub struct Way {
     pub expected_ns: Option<f64>,
 }
 
-impl Communicator {
-    /// How a call of `count` elements would go: the same answer on all ranks, whatever their
-    /// buffers. Nothing is sent, and no call is counted.
-    ///
-    /// # Errors
-    /// That of the call itself, if no rank may make it with these arguments; the error that stopped
-    /// the communicator; `InvalidUsage` while another thread is inside a call of it.
-    #[doc(hidden)]
-    pub fn way(
-        &self,
-        collective: Collective,
-        count: usize,
-        dtype: DataType,
-        op: RedOp,
-    ) -> Result<Way> {
-        let run = || {
-            self.inner.callable()?;
-            let asked = self.asked(collective, count, dtype, op)?;
-            let exec = self.inner.user()?;
-            let table = exec.asked_table();
-            let route = Route::of(&asked, table);
-            let choice = route.choice(&asked, table);
-            let choice = choice.map(|choice| exec.on_its_device(&asked, choice));
-            Ok(Way {
-                route,
-                choice,
-                words: route.words_with(asked.collective, choice),
-                expected_ns: route.expected_ns(&asked, table),
-            })
-        };
-        run().map_err(|error: Error| self.inner.tells(error))
-    }
+/// How a call of `count` elements would go: the same answer on all ranks, whatever their
+/// buffers. Nothing is sent, and no call is counted.
+///
+/// # Errors
+/// That of the call itself, if no rank may make it with these arguments; the error that stopped
+/// the communicator; `InvalidUsage` while another thread is inside a call of it.
+pub(in crate::comm) fn way(
+    queue: &Arc<Queue>,
+    collective: Collective,
+    count: usize,
+    dtype: DataType,
+    op: RedOp,
+) -> Result<Way> {
+    let run = || {
+        queue.callable()?;
+        let asked = asked_here(queue, collective, count, dtype, op)?;
+        let exec = queue.user()?;
+        let table = exec.asked_table();
+        let route = Route::of(&asked, table);
+        let choice = route.choice(&asked, table);
+        let choice = choice.map(|choice| exec.on_its_device(&asked, choice));
+        Ok(Way {
+            route,
+            choice,
+            words: route.words_with(asked.collective, choice),
+            expected_ns: route.expected_ns(&asked, table),
+        })
+    };
+    run().map_err(|error: Error| queue.tells(error))
+}
 
-    fn asked(
-        &self,
-        collective: Collective,
-        count: usize,
-        dtype: DataType,
-        op: RedOp,
-    ) -> Result<Asked> {
-        let made = match collective.reduces() && op.0 >= RedOp::FIRST_DYNAMIC {
-            true => Some(Arc::new(self.inner.made_combine(collective, op, dtype)?.0)),
-            false => None,
-        };
-        asked((collective, count, dtype, op), self.inner.nranks, made)
-    }
+fn asked_here(
+    queue: &Arc<Queue>,
+    collective: Collective,
+    count: usize,
+    dtype: DataType,
+    op: RedOp,
+) -> Result<Asked> {
+    let made = match collective.reduces() && op.0 >= RedOp::FIRST_DYNAMIC {
+        true => Some(Arc::new(
+            redop::made_combine(queue, collective, op, dtype)?.0,
+        )),
+        false => None,
+    };
+    asked((collective, count, dtype, op), queue.nranks, made)
 }
 
 /// Collects the facts that decide the route of a call without buffers, among `nranks` ranks. `made`

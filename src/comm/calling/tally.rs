@@ -10,7 +10,8 @@
 //! for one call alone there. Only the outermost entry counts. What the other processes have waited
 //! stands in [`super::processes`]. Processes whose calls are not counted pay nothing for it.
 
-use super::call::{Checked, Collective};
+use super::call::Collective;
+use super::checked::Checked;
 use super::processes::Processes;
 use crate::base::clock::{self, Moment};
 use crate::comm::logging;

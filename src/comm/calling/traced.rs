@@ -2,140 +2,117 @@
 //! one line.
 //!
 //! Where nobody asks it costs nothing: whether somebody does is part of a test that every call has
-//! anyway ([`Inner::watched`]).
+//! anyway ([`Queue::watched`]).
 
-use super::call::{Checked, Collective, NO_RANK};
+use super::call::{Collective, NO_RANK};
+use super::checked::Checked;
 use super::member::Member;
 use super::notes::{Note, Pending};
 use super::tally;
 use crate::base::Result;
 use crate::base::clock::{self, Moment};
 use crate::comm::owned::Exec;
-use crate::comm::state::Inner;
+use crate::comm::queue::Queue;
 use crate::dtype::ReduceOp;
 use std::fmt::Write;
 
-impl Inner {
-    /// A call that runs now, with checks of what it is and a line about it, as the settings ask.
-    #[cold]
-    pub(in crate::comm) fn observed(
-        &self,
-        exec: &mut Exec,
-        checked: &Checked,
-        number: Option<u64>,
-    ) -> Result<()> {
-        let note = self.note(exec, checked, number, "");
-        let here = self.whereabouts.as_ref();
-        let _here = here.map(|here| here.enter(exec, checked, number));
-        let timed = tally::blocking(checked);
-        let mut ended = Ok(());
-        if self.seen.compared && number.is_some() && exec.queue.is_empty() {
-            ended = self.check_first(exec, checked, number);
-        }
-        let ended = ended.and_then(|()| self.at_once(exec, checked, number));
-        drop(timed);
-        if let Some(note) = note {
-            note.ended(&ended);
-        }
-        ended
+/// Counts a call, where calls are, and gives its note, where they are traced. `way` says how
+/// it was made.
+#[cold]
+pub(in crate::comm) fn note(
+    queue: &Queue,
+    exec: &Exec,
+    checked: &Checked,
+    number: Option<u64>,
+    way: &str,
+) -> Option<Note> {
+    if queue.seen.tallied {
+        tally::count(checked, || {
+            exec.route(&checked.asked())
+                .words(&checked.asked(), &exec.table)
+        });
     }
+    queue.seen.traced.then(|| Note {
+        text: format!(
+            "{}{way}; {}",
+            arguments(queue, checked, number),
+            exec.route(&checked.asked())
+                .words(&checked.asked(), &exec.table)
+        ),
+        begun: clock::now(),
+    })
+}
 
-    /// Counts a call, where calls are, and gives its note, where they are traced. `way` says how
-    /// it was made.
-    #[cold]
-    pub(in crate::comm) fn note(
-        &self,
-        exec: &Exec,
-        checked: &Checked,
-        number: Option<u64>,
-        way: &str,
-    ) -> Option<Note> {
-        if self.seen.tallied {
-            tally::count(checked, || {
-                exec.route(checked).words(&checked.asked(), &exec.table)
-            });
-        }
-        self.seen.traced.then(|| Note {
-            text: format!(
-                "{}{way}; {}",
-                self.arguments(checked, number),
-                exec.route(checked).words(&checked.asked(), &exec.table)
-            ),
-            begun: clock::now(),
-        })
+/// Counts and tells of a call that has begun then and has come to this; `words` say what ran,
+/// `way` how it was called.
+#[cold]
+pub(super) fn told(
+    queue: &Queue,
+    checked: &Checked,
+    number: Option<u64>,
+    (way, words): (&str, String),
+    (begun, result): (Moment, &Result<()>),
+) {
+    if queue.seen.tallied {
+        tally::count(checked, || words.clone());
     }
-
-    /// Counts and tells of a call that has begun then and has come to this; `words` say what ran,
-    /// `way` how it was called.
-    #[cold]
-    pub(super) fn told(
-        &self,
-        checked: &Checked,
-        number: Option<u64>,
-        (way, words): (&str, String),
-        (begun, result): (Moment, &Result<()>),
-    ) {
-        if self.seen.tallied {
-            tally::count(checked, || words.clone());
-        }
-        if self.seen.traced {
-            let text = format!("{}{way}; {words}", self.arguments(checked, number));
-            Note { text, begun }.ended(result);
-        }
+    if queue.seen.traced {
+        let text = format!("{}{way}; {words}", arguments(queue, checked, number));
+        Note { text, begun }.ended(result);
     }
+}
 
-    /// The note of a call that goes on after it has returned.
-    #[cold]
-    pub(in crate::comm) fn pending(
-        &self,
-        exec: &Exec,
-        checked: &Checked,
-        number: Option<u64>,
-    ) -> Option<Box<Pending>> {
-        let note = self.note(exec, checked, number, " on a stream");
-        note.map(|note| Box::new(Pending(Some(note))))
+/// The note of a call that goes on after it has returned.
+#[cold]
+pub(in crate::comm) fn pending(
+    queue: &Queue,
+    exec: &Exec,
+    checked: &Checked,
+    number: Option<u64>,
+) -> Option<Box<Pending>> {
+    let note = note(queue, exec, checked, number, " on a stream");
+    note.map(|note| Box::new(Pending(Some(note))))
+}
+
+/// Which call it is, and with what.
+fn arguments(queue: &Queue, checked: &Checked, number: Option<u64>) -> String {
+    let call = &checked.call;
+    let mut text = call.collective.name().to_owned();
+    if let Some(number) = number {
+        let _ = write!(text, " #{number}");
     }
-
-    /// Which call it is, and with what.
-    fn arguments(&self, checked: &Checked, number: Option<u64>) -> String {
-        let call = &checked.call;
-        let mut text = call.collective.name().to_owned();
-        if let Some(number) = number {
-            let _ = write!(text, " #{number}");
-        }
-        let _ = write!(
-            text,
-            " of rank {} of {} in {}",
-            self.rank, self.nranks, self.name
-        );
-        if call.collective == Collective::Barrier {
-            return text;
-        }
-        let count = match &checked.parts {
-            Some(parts) => parts.iter().map(|part| part.count).sum(),
-            None => call.count,
+    let _ = write!(
+        text,
+        " of rank {} of {} in {}",
+        queue.rank, queue.nranks, queue.name
+    );
+    if call.collective == Collective::Barrier {
+        return text;
+    }
+    let count = match &checked.parts {
+        Some(parts) => parts.iter().map(|part| part.count).sum(),
+        None => call.count,
+    };
+    let _ = write!(text, ": {count} x {}", call.dtype.name());
+    if call.collective.reduces() {
+        let op = match (checked.op, call.is_exact()) {
+            (_, true) => "exact sum",
+            (Some(op), _) => ReduceOp::name(op),
+            (None, _) => "an operation of the program",
         };
-        let _ = write!(text, ": {count} x {}", call.dtype.name());
-        if call.collective.reduces() {
-            let op = match (checked.op, call.is_exact()) {
-                (_, true) => "exact sum",
-                (Some(op), _) => ReduceOp::name(op),
-                (None, _) => "an operation of the program",
-            };
-            let _ = write!(text, ", {op}");
-        }
-        if call.collective.has_root() {
-            let _ = write!(text, ", root {}", call.peer);
-        }
-        if call.collective.is_point_to_point() {
-            let _ = match call.peer {
-                NO_RANK => write!(text, ", no peer"),
-                peer => write!(text, ", peer {peer}"),
-            };
-        }
-        let _ = write!(text, ", send {:p}, recv {:p}", call.send, call.recv);
-        text
+        let _ = write!(text, ", {op}");
     }
+    if call.collective.has_root() {
+        let _ = write!(text, ", root {}", call.peer);
+    }
+    if call.collective.is_point_to_point() {
+        let _ = match call.peer {
+            NO_RANK => write!(text, ", no peer"),
+            peer => write!(text, ", peer {peer}"),
+        };
+    }
+    let _ = write!(text, ", send {:p}, recv {:p}", call.send, call.recv);
+    text
 }
 
 /// How a call of a group of so many is told of.
@@ -151,9 +128,9 @@ pub(super) fn in_group(count: usize) -> String {
 pub(in crate::comm) fn of_group(members: &[Member], count: usize) -> Vec<Note> {
     let way = in_group(count);
     let note = |member: &Member| {
-        let inner = &member.comm.inner;
-        let exec = inner.user().ok()?;
-        inner.note(&exec, &member.checked, None, &way)
+        let queue = &member.queue;
+        let exec = queue.user().ok()?;
+        note(queue, &exec, &member.checked, None, &way)
     };
     members.iter().filter_map(note).collect()
 }

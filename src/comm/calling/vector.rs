@@ -4,17 +4,19 @@
 //! Every message carries the signature of the call with the size of its own pair, so ranks that
 //! disagree about a size are told so, also if one of them expects nothing.
 
-use super::call::{Call, Checked, Collective};
-use super::graph::Graph;
+use super::call::{Call, Collective};
+use super::checked::Checked;
+use super::edges::Edges;
+use super::enqueue;
 use super::group;
 use super::handles::RedOp;
 use super::messages;
 use super::parts::{Deed, Part};
 use crate::base::exchange::{self, Transfer};
 use crate::base::{Error, Result, Share};
-use crate::comm::Communicator;
+use crate::comm::calling::begin;
 use crate::comm::flight::stream::Stream;
-use crate::comm::state::Inner;
+use crate::comm::queue::Queue;
 use crate::dtype::DataType;
 use crate::wire::signature::{Fields, Signature};
 use smallvec::SmallVec;
@@ -49,10 +51,9 @@ impl Blocks<'_> {
     }
 }
 
-/// A call of blocks as its caller asked for it; see the C functions of the same names. Buffers that
-/// the collective does not use on this rank are not looked at.
+/// A call of blocks: as [`VectorCall`](crate::comm::VectorCall), with the edges of its graph.
 #[derive(Clone, Copy)]
-pub struct VectorCall<'a> {
+pub(in crate::comm) struct BlockCall<'a> {
     /// Which operation.
     pub collective: Collective,
     /// Where data is.
@@ -70,118 +71,116 @@ pub struct VectorCall<'a> {
     /// Root, where there is one.
     pub root: u32,
     /// The graph, for calls along one.
-    pub graph: Option<&'a Graph>,
+    pub graph: Option<&'a Edges>,
 }
 
-impl Communicator {
-    /// Enqueues a call whose blocks have sizes of their own or go along a graph. An in-place form:
-    /// the own block of an all-gather, gather or scatter (and of reduce-scatter) may be the same
-    /// memory on both sides.
-    ///
-    /// # Errors
-    /// As [`Communicator::enqueue`], and sizes that are too large, blocks that overlap, numbers of
-    /// blocks that are not those of ranks or neighbours.
-    ///
-    /// # Safety
-    /// As [`Communicator::enqueue`].
-    #[doc(hidden)]
-    pub unsafe fn enqueue_vector(
-        &self,
-        call: &VectorCall<'_>,
-        stream: Option<&Stream>,
-    ) -> Result<()> {
-        let run = || {
-            let mut parts = BlockList::new();
-            let mut checked = self.check_vector(call, &mut parts)?;
-            let is_alone = stream.is_none() && !group::active() && !self.inner.seen.at_all;
-            if is_alone
-                && let Some(ended) = messages::parts_at_once(&self.inner, &mut checked, &parts)
-            {
-                return ended;
-            }
-            self.run_checked(&mut checked.with(&parts), stream)
-        };
-        run().map_err(|error| self.inner.tells(error).during(call.collective.name()))
-    }
-
-    /// Enqueues such a call in a scope, behind what is on the stream.
-    ///
-    /// # Safety
-    /// As [`Communicator::enqueue_vector`].
-    pub(in crate::comm) unsafe fn enqueue_vector_on(
-        &self,
-        call: &VectorCall<'_>,
-        stream: &Stream,
-    ) -> Result<()> {
-        let run = || {
-            let mut parts = BlockList::new();
-            let checked = self.check_vector(call, &mut parts)?;
-            self.on_stream(&mut checked.with(&parts), stream, true)
-        };
-        run().map_err(|error| self.inner.tells(error).during(call.collective.name()))
-    }
-
-    fn check_vector(&self, call: &VectorCall<'_>, parts: &mut BlockList<Part>) -> Result<Checked> {
-        self.inner.callable()?;
-        if let Some(graph) = call.graph
-            && !Arc::ptr_eq(&graph.communicator().inner, &self.inner)
-        {
-            return Err(Error::argument(
-                format!(
-                    "the graph was made on {:?}, not on {self:?}",
-                    graph.communicator()
-                ),
-                "make the graph on the communicator of the call",
-            ));
+/// Enqueues a call whose blocks have sizes of their own or go along a graph. An in-place form:
+/// the own block of an all-gather, gather or scatter (and of reduce-scatter) may be the same
+/// memory on both sides.
+///
+/// # Errors
+/// As [`Communicator::enqueue`], and sizes that are too large, blocks that overlap, numbers of
+/// blocks that are not those of ranks or neighbours.
+///
+/// # Safety
+/// As [`Communicator::enqueue`].
+pub(in crate::comm) unsafe fn enqueue_vector(
+    queue: &Arc<Queue>,
+    call: &BlockCall<'_>,
+    stream: Option<&Stream>,
+) -> Result<()> {
+    let run = || {
+        let mut parts = BlockList::new();
+        let mut checked = checked_vector(queue, call, &mut parts)?;
+        let is_alone = stream.is_none() && !group::active() && !queue.seen.at_all;
+        if is_alone && let Some(ended) = messages::parts_at_once(queue, &mut checked, &parts) {
+            return ended;
         }
-        self.inner.check_vector(call, parts)
-    }
+        enqueue::run_checked(queue, &mut checked.with(&parts), stream)
+    };
+    run().map_err(|error| queue.tells(error).during(call.collective.name()))
 }
 
-impl Inner {
-    /// Checks everything that one rank can see, and takes the call apart.
-    fn check_vector(&self, call: &VectorCall<'_>, parts: &mut BlockList<Part>) -> Result<Checked> {
-        let sketch = Call {
-            collective: call.collective,
-            send: call.send,
-            recv: call.recv,
-            count: 0,
-            dtype: call.dtype,
-            op: call.op,
-            peer: call.root,
-        };
-        let mut checked = self.check(&sketch)?;
-        let mut messages: BlockList<Transfer> = BlockList::new();
-        match call.graph {
-            Some(graph) => messages.extend_from_slice(&graph.messages(call.collective)),
-            None => exchange::transfers(call.collective, self.rank, self.nranks, call.root)
-                .for_each(|message| messages.push(message)),
-        }
-        let mut regions = Regions::default();
-        regions.find(call, &messages, self.rank, self.nranks)?;
-        regions.check(call)?;
-        let op = Signature(checked.signature).unpack().op;
-        let sign = |count: usize| {
-            let fields = Fields {
-                collective: call.collective as u8,
-                dtype: call.dtype as u8,
-                op,
-                root: checked.call.shown_root(),
-                count: count as u64,
-            };
-            Signature::pack(fields).0
-        };
-        let mut elements = 0;
-        for message in &messages {
-            if let Some(part) = regions.part(call, *message, self.rank, sign) {
-                elements += part.count;
-                parts.push(part);
-            }
-        }
-        checked.signature = sign(regions.shared_count(call));
-        checked.bytes = elements;
-        Ok(checked)
+/// Enqueues such a call in a scope, behind what is on the stream.
+///
+/// # Safety
+/// As [`Communicator::enqueue_vector`].
+pub(in crate::comm) unsafe fn enqueue_vector_on(
+    queue: &Arc<Queue>,
+    call: &BlockCall<'_>,
+    stream: &Stream,
+) -> Result<()> {
+    let run = || {
+        let mut parts = BlockList::new();
+        let checked = checked_vector(queue, call, &mut parts)?;
+        enqueue::on_stream(queue, &mut checked.with(&parts), stream, true)
+    };
+    run().map_err(|error| queue.tells(error).during(call.collective.name()))
+}
+
+fn checked_vector(
+    queue: &Arc<Queue>,
+    call: &BlockCall<'_>,
+    parts: &mut BlockList<Part>,
+) -> Result<Checked> {
+    queue.callable()?;
+    if let Some(graph) = call.graph
+        && !Arc::ptr_eq(&graph.queue, queue)
+    {
+        return Err(Error::argument(
+            format!("the graph was made on {:?}, not on {queue:?}", graph.queue),
+            "make the graph on the communicator of the call",
+        ));
     }
+    check_vector(queue, call, parts)
+}
+
+/// Checks everything that one rank can see, and takes the call apart.
+fn check_vector(
+    queue: &Queue,
+    call: &BlockCall<'_>,
+    parts: &mut BlockList<Part>,
+) -> Result<Checked> {
+    let sketch = Call {
+        collective: call.collective,
+        send: call.send,
+        recv: call.recv,
+        count: 0,
+        dtype: call.dtype,
+        op: call.op,
+        peer: call.root,
+    };
+    let mut checked = begin::check(queue, &sketch)?;
+    let mut messages: BlockList<Transfer> = BlockList::new();
+    match call.graph {
+        Some(graph) => messages.extend_from_slice(&graph.messages(call.collective)),
+        None => exchange::transfers(call.collective, queue.rank, queue.nranks, call.root)
+            .for_each(|message| messages.push(message)),
+    }
+    let mut regions = Regions::default();
+    regions.find(call, &messages, queue.rank, queue.nranks)?;
+    regions.check(call)?;
+    let op = Signature(checked.signature).unpack().op;
+    let sign = |count: usize| {
+        let fields = Fields {
+            collective: call.collective as u8,
+            dtype: call.dtype as u8,
+            op,
+            root: shown_root(&checked.call),
+            count: count as u64,
+        };
+        Signature::pack(fields).0
+    };
+    let mut elements = 0;
+    for message in &messages {
+        if let Some(part) = regions.part(call, *message, queue.rank, sign) {
+            elements += part.count;
+            parts.push(part);
+        }
+    }
+    checked.signature = sign(regions.shared_count(call));
+    checked.bytes = elements;
+    Ok(checked)
 }
 
 /// The blocks that a call uses on this rank, as ranges of elements. It is filled where it stays: a
@@ -197,12 +196,12 @@ struct Regions {
 impl Regions {
     fn find(
         &mut self,
-        call: &VectorCall,
+        call: &BlockCall,
         messages: &[Transfer],
         rank: u32,
         nranks: u32,
     ) -> Result<()> {
-        let degrees = call.graph.map_or((0, 0), Graph::degrees);
+        let degrees = call.graph.map_or((0, 0), Edges::degrees);
         let blocks = |held: Share, degree: usize| match held {
             Share::Beside => degree,
             held => held.blocks((rank, call.root, nranks)) as usize,
@@ -243,7 +242,7 @@ impl Regions {
     }
 
     /// Buffers that are there and aligned; blocks that are apart.
-    fn check(&self, call: &VectorCall) -> Result<()> {
+    fn check(&self, call: &BlockCall) -> Result<()> {
         let sides = [
             ("send", call.send as usize, &self.send),
             ("receive", call.recv as usize, &self.recv),
@@ -265,7 +264,7 @@ impl Regions {
 
     /// Whether the blocks to receive follow each other, and all blocks to send lie before or behind
     /// them: so it mostly is, and then nothing overlaps.
-    fn are_apart(&self, call: &VectorCall, size: usize) -> bool {
+    fn are_apart(&self, call: &BlockCall, size: usize) -> bool {
         let (mut first, mut end) = (usize::MAX, 0);
         for block in self.recv.iter().filter(|block| !block.is_empty()) {
             if block.start < end {
@@ -284,7 +283,7 @@ impl Regions {
     }
 
     /// Receive blocks share memory with nothing, except with the same own block.
-    fn check_overlap(&self, call: &VectorCall) -> Result<()> {
+    fn check_overlap(&self, call: &BlockCall) -> Result<()> {
         let size = call.dtype.size_bytes();
         if self.are_apart(call, size) {
             return Ok(());
@@ -339,7 +338,7 @@ impl Regions {
     }
 
     /// The size that all ranks know, for the comparison of calls; 0 where there is none.
-    fn shared_count(&self, call: &VectorCall) -> usize {
+    fn shared_count(&self, call: &BlockCall) -> usize {
         let sum = |blocks: &[Range<usize>]| blocks.iter().map(|block| block.len()).sum();
         match call.collective {
             Collective::AllGatherV => sum(&self.recv),
@@ -352,7 +351,7 @@ impl Regions {
     /// One part of the call; `None` if there is nothing to do.
     fn part(
         &self,
-        call: &VectorCall,
+        call: &BlockCall,
         message: Transfer,
         rank: u32,
         sign: impl Fn(usize) -> u64,
@@ -442,13 +441,11 @@ fn too_large(side: &str, block: usize, start: usize, count: usize) -> Error {
     Error::argument(what, "check how counts and displacements are computed")
 }
 
-impl Call {
-    /// The root in signatures.
-    fn shown_root(&self) -> u32 {
-        if self.collective.has_root() {
-            self.peer
-        } else {
-            0
-        }
+/// The root in signatures.
+fn shown_root(call: &Call) -> u32 {
+    if call.collective.has_root() {
+        call.peer
+    } else {
+        0
     }
 }

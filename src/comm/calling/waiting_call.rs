@@ -1,6 +1,7 @@
 //! The call in which a rank waits, as warnings and errors name it.
 
-use super::call::{Checked, Collective};
+use super::call::Collective;
+use super::checked::Checked;
 use crate::wire::board::SendNote;
 
 /// The call in which a rank waits.

@@ -38,16 +38,12 @@
 //! }).unwrap();
 //! ```
 
-use super::lengths::require;
-use super::safe_blocks::block_calls;
 use crate::base::{Error, Result};
-use crate::comm::{Blocks, Call, Collective, Communicator, Graph, RedOp, Stream, VectorCall};
+use crate::comm::{Call, Collective, RedOp, Stream};
 use crate::dtype::Element;
-use crate::exec::operation::outside_operations;
-use std::marker::PhantomData;
 
 /// Builds the description of a call.
-fn call<T: Element>(
+pub(in crate::comm) fn call<T: Element>(
     collective: Collective,
     send: &[T],
     recv: *mut T,
@@ -67,7 +63,7 @@ fn call<T: Element>(
 }
 
 /// An error inside a group, where a call returns before its buffers are free.
-fn outside_groups() -> Result<()> {
+pub(in crate::comm) fn outside_groups() -> Result<()> {
     if crate::comm::calling::group::active() {
         return Err(Error::usage(
             "a safe call inside a group could outlive its buffers",
@@ -87,7 +83,7 @@ macro_rules! calls {
         pub fn all_reduce<T: Element>(
             &self, send: &$($life)? [T], recv: &$($life)? mut [T], op: RedOp,
         ) -> Result<()> {
-            self.comm().require(Collective::AllReduce, "receive", recv.len(), send.len())?;
+            require_in(self.queue(), Collective::AllReduce, "receive", recv.len(), send.len())?;
             self.run(&call(Collective::AllReduce, send, recv.as_mut_ptr(), send.len(), (op, 0)))
         }
 
@@ -119,8 +115,8 @@ macro_rules! calls {
         pub fn reduce<T: Element>(
             &self, send: &$($life)? [T], recv: &$($life)? mut [T], op: RedOp, root: u32,
         ) -> Result<()> {
-            if self.comm().rank() == root {
-                self.comm().require(Collective::Reduce, "receive", recv.len(), send.len())?;
+            if self.queue().rank == root {
+                require_in(self.queue(), Collective::Reduce, "receive", recv.len(), send.len())?;
             }
             let place = recv.as_mut_ptr();
             self.run(&call(Collective::Reduce, send, place, send.len(), (op, root)))
@@ -133,8 +129,8 @@ macro_rules! calls {
         pub fn all_gather<T: Element>(
             &self, send: &$($life)? [T], recv: &$($life)? mut [T],
         ) -> Result<()> {
-            let all = send.len() * self.comm().nranks() as usize;
-            self.comm().require(Collective::AllGather, "receive", recv.len(), all)?;
+            let all = send.len() * self.queue().nranks as usize;
+            require_in(self.queue(), Collective::AllGather, "receive", recv.len(), all)?;
             let place = recv.as_mut_ptr();
             self.run(&call(Collective::AllGather, send, place, send.len(), (RedOp::SUM, 0)))
         }
@@ -146,8 +142,8 @@ macro_rules! calls {
         pub fn reduce_scatter<T: Element>(
             &self, send: &$($life)? [T], recv: &$($life)? mut [T], op: RedOp,
         ) -> Result<()> {
-            let all = recv.len() * self.comm().nranks() as usize;
-            self.comm().require(Collective::ReduceScatter, "send", send.len(), all)?;
+            let all = recv.len() * self.queue().nranks as usize;
+            require_in(self.queue(), Collective::ReduceScatter, "send", send.len(), all)?;
             let (place, count) = (recv.as_mut_ptr(), recv.len());
             self.run(&call(Collective::ReduceScatter, send, place, count, (op, 0)))
         }
@@ -160,8 +156,8 @@ macro_rules! calls {
         pub fn all_to_all<T: Element>(
             &self, send: &$($life)? [T], recv: &$($life)? mut [T],
         ) -> Result<()> {
-            self.comm().require(Collective::AllToAll, "receive", recv.len(), send.len())?;
-            let count = self.comm().share(Collective::AllToAll, send.len())?;
+            require_in(self.queue(), Collective::AllToAll, "receive", recv.len(), send.len())?;
+            let count = share(self.queue(), Collective::AllToAll, send.len())?;
             let place = recv.as_mut_ptr();
             self.run(&call(Collective::AllToAll, send, place, count, (RedOp::SUM, 0)))
         }
@@ -173,9 +169,9 @@ macro_rules! calls {
         pub fn gather<T: Element>(
             &self, send: &$($life)? [T], recv: &$($life)? mut [T], root: u32,
         ) -> Result<()> {
-            if self.comm().rank() == root {
-                let all = send.len() * self.comm().nranks() as usize;
-                self.comm().require(Collective::Gather, "receive", recv.len(), all)?;
+            if self.queue().rank == root {
+                let all = send.len() * self.queue().nranks as usize;
+                require_in(self.queue(), Collective::Gather, "receive", recv.len(), all)?;
             }
             let place = recv.as_mut_ptr();
             self.run(&call(Collective::Gather, send, place, send.len(), (RedOp::SUM, root)))
@@ -188,9 +184,9 @@ macro_rules! calls {
         pub fn scatter<T: Element>(
             &self, send: &$($life)? [T], recv: &$($life)? mut [T], root: u32,
         ) -> Result<()> {
-            if self.comm().rank() == root {
-                let all = recv.len() * self.comm().nranks() as usize;
-                self.comm().require(Collective::Scatter, "send", send.len(), all)?;
+            if self.queue().rank == root {
+                let all = recv.len() * self.queue().nranks as usize;
+                require_in(self.queue(), Collective::Scatter, "send", send.len(), all)?;
             }
             let (place, count) = (recv.as_mut_ptr(), recv.len());
             self.run(&call(Collective::Scatter, send, place, count, (RedOp::SUM, root)))
@@ -203,7 +199,7 @@ macro_rules! calls {
         pub fn scan<T: Element>(
             &self, send: &$($life)? [T], recv: &$($life)? mut [T], op: RedOp,
         ) -> Result<()> {
-            self.comm().require(Collective::Scan, "receive", recv.len(), send.len())?;
+            require_in(self.queue(), Collective::Scan, "receive", recv.len(), send.len())?;
             self.run(&call(Collective::Scan, send, recv.as_mut_ptr(), send.len(), (op, 0)))
         }
 
@@ -215,8 +211,8 @@ macro_rules! calls {
         pub fn exscan<T: Element>(
             &self, send: &$($life)? [T], recv: &$($life)? mut [T], op: RedOp,
         ) -> Result<()> {
-            if self.comm().rank() > 0 {
-                self.comm().require(Collective::Exscan, "receive", recv.len(), send.len())?;
+            if self.queue().rank > 0 {
+                require_in(self.queue(), Collective::Exscan, "receive", recv.len(), send.len())?;
             }
             self.run(&call(Collective::Exscan, send, recv.as_mut_ptr(), send.len(), (op, 0)))
         }
@@ -291,119 +287,15 @@ macro_rules! calls {
         }
     };
 }
+pub(in crate::comm) use calls;
 
-impl Communicator {
-    calls!();
-    block_calls!();
+/// Waits when it goes, also where a panic ends a scope: buffers that are only borrowed must not be
+/// freed before.
+pub(in crate::comm) struct ScopeEnd<'a>(pub &'a Stream);
 
-    fn comm(&self) -> &Communicator {
-        self
-    }
-
-    /// An error about the arguments of a call, with this rank and the call.
-    pub(in crate::comm) fn of_call<T>(&self, call: Collective, result: Result<T>) -> Result<T> {
-        result.map_err(|error| self.inner.tells(error).during(call.name()))
-    }
-
-    fn require(&self, call: Collective, name: &str, found: usize, wanted: usize) -> Result<()> {
-        self.of_call(call, require(name, found, wanted))
-    }
-
-    /// How many of `all` elements each rank has.
-    fn share(&self, call: Collective, all: usize) -> Result<usize> {
-        let nranks = self.nranks() as usize;
-        let what = || format!("{all} elements are not a multiple of {nranks} ranks");
-        let remedy = "make the buffers hold one block of the same size for each rank";
-        let even = all.is_multiple_of(nranks);
-        let share = even.then_some(all / nranks);
-        self.of_call(call, share.ok_or_else(|| Error::argument(what(), remedy)))
-    }
-
-    fn run(&self, call: &Call) -> Result<()> {
-        self.of_call(call.collective, outside_groups())?;
-        // SAFETY: the buffers are borrowed by our caller until this returns; the call blocks,
-        // because there is no stream and no group.
-        unsafe { self.enqueue(call, None) }
-    }
-
-    fn run_blocks(&self, call: &VectorCall) -> Result<()> {
-        self.of_call(call.collective, outside_groups())?;
-        // SAFETY: as in `run`.
-        unsafe { self.enqueue_vector(call, None) }
-    }
-
-    fn run_exchange(&self, send: &Call, recv: &Call) -> Result<()> {
-        self.of_call(send.collective, outside_groups())?;
-        // SAFETY: as in `run`.
-        unsafe { self.enqueue_exchange(send, recv, None) }
-    }
-
-    /// Runs `body`, whose calls begin in order and progress together, and returns when all of
-    /// them have ended. Neighbouring sends and receives progress together, in any order of peers.
-    ///
-    /// # Errors
-    /// The error of `body`, else that of the first call that failed; `InvalidUsage` inside an
-    /// operation of the program.
-    pub fn scope<'env, R>(
-        &'env self,
-        body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> Result<R>,
-    ) -> Result<R> {
-        let named = |error: Error| self.inner.tells(error).during("scope");
-        // The end of the scope must be able to wait, for the buffers are only borrowed.
-        outside_operations("opens a scope").map_err(named)?;
-        let stream = Stream::new().map_err(named)?;
-        let scope = Scope {
-            comm: self,
-            stream,
-            scope: PhantomData,
-            env: PhantomData,
-        };
-        /// Waits also when `body` panics: the buffers must not be freed before.
-        struct Wait<'a>(&'a Stream);
-        impl Drop for Wait<'_> {
-            fn drop(&mut self) {
-                // The error, if any, is reported by the other wait; this one is for panics.
-                let _ = self.0.synchronize();
-            }
-        }
-        let wait = Wait(&scope.stream);
-        let result = body(&scope);
-        let ended = wait.0.synchronize();
-        drop(wait);
-        let value = result?;
-        ended.map(|()| value).map_err(named)
-    }
-}
-
-/// Asynchronous calls on one communicator; see [`Communicator::scope`].
-pub struct Scope<'scope, 'env: 'scope> {
-    comm: &'env Communicator,
-    stream: Stream,
-    scope: PhantomData<&'scope mut &'scope ()>,
-    env: PhantomData<&'env mut &'env ()>,
-}
-
-impl<'env> Scope<'_, 'env> {
-    calls!(['env]);
-    block_calls!(['env]);
-
-    fn comm(&self) -> &Communicator {
-        self.comm
-    }
-
-    fn run(&self, call: &Call) -> Result<()> {
-        // SAFETY: the buffers are borrowed for 'env, which outlives the scope, and the scope does
-        // not end before the call has ended; mutable ones are borrowed once, so calls share none.
-        unsafe { self.comm.enqueue_joining(call, &self.stream) }
-    }
-
-    fn run_blocks(&self, call: &VectorCall) -> Result<()> {
-        // SAFETY: as in `run`.
-        unsafe { self.comm.enqueue_vector_on(call, &self.stream) }
-    }
-
-    fn run_exchange(&self, send: &Call, recv: &Call) -> Result<()> {
-        self.run(send)?;
-        self.run(recv)
+impl Drop for ScopeEnd<'_> {
+    fn drop(&mut self) {
+        // The error, if any, is reported by the other wait; this one is for panics.
+        let _ = self.0.synchronize();
     }
 }

@@ -3,9 +3,12 @@
 //! As in [`super::safe`], each call is written once and exists blocking and in a scope. Blocks must
 //! lie inside the slices; receive blocks must be apart.
 
-use super::lengths::require;
+use super::lengths::{of_call, require};
 use crate::base::{Error, Result};
-use crate::comm::{Blocks, Collective, Communicator, Graph, RedOp, VectorCall};
+use crate::comm::calling::edges::Edges;
+use crate::comm::calling::vector::BlockCall;
+use crate::comm::identity::Identity;
+use crate::comm::{Blocks, Collective, RedOp};
 use crate::dtype::Element;
 
 /// Slices with their blocks.
@@ -23,26 +26,26 @@ impl<'a, T: Element> Slices<'a, T> {
     /// Blocks that reach beyond their slice.
     pub fn call(
         self,
-        comm: &Communicator,
+        who: &Identity,
         collective: Collective,
         (op, root): (RedOp, u32),
-        graph: Option<&'a Graph>,
-    ) -> Result<VectorCall<'a>> {
+        graph: Option<&'a Edges>,
+    ) -> Result<BlockCall<'a>> {
         let sides = [
             ("send", self.send_blocks, self.send.len()),
             ("receive", self.recv_blocks, self.recv.1),
         ];
         for (side, (blocks, number), length) in sides {
-            let wanted = comm.of_call(collective, blocks.extent(side, number))?;
+            let wanted = of_call(who, collective, blocks.extent(side, number))?;
             if wanted > length {
                 let error = Error::argument(
                     format!("the {side} buffer has {length} elements, its blocks end at {wanted}"),
                     "make the buffer as long as its blocks need it",
                 );
-                return comm.of_call(collective, Err(error));
+                return of_call(who, collective, Err(error));
             }
         }
-        Ok(VectorCall {
+        Ok(BlockCall {
             collective,
             send: self.send.as_ptr().cast(),
             send_blocks: self.send_blocks.0,
@@ -58,12 +61,13 @@ impl<'a, T: Element> Slices<'a, T> {
 
 /// Equal blocks that fill a slice.
 pub(in crate::comm) fn equal(
-    comm: &Communicator,
+    who: &Identity,
     (side, length): (&str, usize),
     number: usize,
 ) -> Result<Blocks<'static>> {
     let count = length.checked_div(number).unwrap_or(0);
-    comm.of_call(
+    of_call(
+        who,
         Collective::NeighborAllToAll,
         require(side, length, count * number),
     )?;
@@ -81,14 +85,14 @@ macro_rules! block_calls {
         pub fn all_gather_v<T: Element>(
             &self, send: &$($life)? [T], recv: &$($life)? mut [T], blocks: Blocks,
         ) -> Result<()> {
-            let n = self.comm().nranks() as usize;
+            let n = self.queue().nranks as usize;
             let slices = $crate::comm::faces::safe_blocks::Slices {
                 send,
                 send_blocks: (Blocks::Equal(send.len()), 1),
                 recv: (recv.as_mut_ptr(), recv.len()),
                 recv_blocks: (blocks, n),
             };
-            let call = slices.call(self.comm(), Collective::AllGatherV, (RedOp::SUM, 0), None)?;
+            let call = slices.call(self.queue(), Collective::AllGatherV, (RedOp::SUM, 0), None)?;
             self.run_blocks(&call)
         }
 
@@ -100,15 +104,15 @@ macro_rules! block_calls {
         pub fn gather_v<T: Element>(
             &self, send: &$($life)? [T], recv: &$($life)? mut [T], blocks: Blocks, root: u32,
         ) -> Result<()> {
-            let here = self.comm().rank() == root;
-            let n = if here { self.comm().nranks() as usize } else { 0 };
+            let here = self.queue().rank == root;
+            let n = if here { self.queue().nranks as usize } else { 0 };
             let slices = $crate::comm::faces::safe_blocks::Slices {
                 send,
                 send_blocks: (Blocks::Equal(send.len()), 1),
                 recv: (recv.as_mut_ptr(), recv.len()),
                 recv_blocks: (blocks, n),
             };
-            let call = slices.call(self.comm(), Collective::GatherV, (RedOp::SUM, root), None)?;
+            let call = slices.call(self.queue(), Collective::GatherV, (RedOp::SUM, root), None)?;
             self.run_blocks(&call)
         }
 
@@ -120,15 +124,15 @@ macro_rules! block_calls {
         pub fn scatter_v<T: Element>(
             &self, send: &$($life)? [T], blocks: Blocks, recv: &$($life)? mut [T], root: u32,
         ) -> Result<()> {
-            let here = self.comm().rank() == root;
-            let n = if here { self.comm().nranks() as usize } else { 0 };
+            let here = self.queue().rank == root;
+            let n = if here { self.queue().nranks as usize } else { 0 };
             let slices = $crate::comm::faces::safe_blocks::Slices {
                 send,
                 send_blocks: (blocks, n),
                 recv: (recv.as_mut_ptr(), recv.len()),
                 recv_blocks: (Blocks::Equal(recv.len()), 1),
             };
-            let call = slices.call(self.comm(), Collective::ScatterV, (RedOp::SUM, root), None)?;
+            let call = slices.call(self.queue(), Collective::ScatterV, (RedOp::SUM, root), None)?;
             self.run_blocks(&call)
         }
 
@@ -140,14 +144,14 @@ macro_rules! block_calls {
         pub fn reduce_scatter_v<T: Element>(
             &self, send: &$($life)? [T], recv: &$($life)? mut [T], counts: &[usize], op: RedOp,
         ) -> Result<()> {
-            let n = self.comm().nranks() as usize;
+            let n = self.queue().nranks as usize;
             let slices = $crate::comm::faces::safe_blocks::Slices {
                 send,
                 send_blocks: (Blocks::Packed(counts), n),
                 recv: (recv.as_mut_ptr(), recv.len()),
                 recv_blocks: (Blocks::Equal(recv.len()), 1),
             };
-            let call = slices.call(self.comm(), Collective::ReduceScatterV, (op, 0), None)?;
+            let call = slices.call(self.queue(), Collective::ReduceScatterV, (op, 0), None)?;
             self.run_blocks(&call)
         }
 
@@ -162,14 +166,14 @@ macro_rules! block_calls {
             recv: &$($life)? mut [T],
             recv_blocks: Blocks,
         ) -> Result<()> {
-            let n = self.comm().nranks() as usize;
+            let n = self.queue().nranks as usize;
             let slices = $crate::comm::faces::safe_blocks::Slices {
                 send,
                 send_blocks: (send_blocks, n),
                 recv: (recv.as_mut_ptr(), recv.len()),
                 recv_blocks: (recv_blocks, n),
             };
-            let call = slices.call(self.comm(), Collective::AllToAllV, (RedOp::SUM, 0), None)?;
+            let call = slices.call(self.queue(), Collective::AllToAllV, (RedOp::SUM, 0), None)?;
             self.run_blocks(&call)
         }
 
@@ -183,7 +187,7 @@ macro_rules! block_calls {
         ) -> Result<()> {
             let (_, ins) = graph.degrees();
             let collective = Collective::NeighborAllGather;
-            self.comm().require(collective, "receive", recv.len(), send.len() * ins)?;
+            require_in(self.queue(), collective, "receive", recv.len(), send.len() * ins)?;
             let blocks = Blocks::Equal(send.len());
             let slices = $crate::comm::faces::safe_blocks::Slices {
                 send,
@@ -192,7 +196,7 @@ macro_rules! block_calls {
                 recv_blocks: (blocks, ins),
             };
             let none = (RedOp::SUM, 0);
-            let call = slices.call(self.comm(), collective, none, Some(graph))?;
+            let call = slices.call(self.queue(), collective, none, Some(graph))?;
             self.run_blocks(&call)
         }
 
@@ -210,7 +214,8 @@ macro_rules! block_calls {
                 recv_blocks: (blocks, graph.degrees().1),
             };
             let none = (RedOp::SUM, 0);
-            let call = slices.call(self.comm(), Collective::NeighborAllGatherV, none, Some(graph))?;
+            let collective = Collective::NeighborAllGatherV;
+            let call = slices.call(self.queue(), collective, none, Some(graph))?;
             self.run_blocks(&call)
         }
 
@@ -223,7 +228,7 @@ macro_rules! block_calls {
             &self, send: &$($life)? [T], recv: &$($life)? mut [T], graph: &Graph,
         ) -> Result<()> {
             let (outs, ins) = graph.degrees();
-            let comm = self.comm();
+            let comm = self.queue();
             let equal = |side, number| $crate::comm::faces::safe_blocks::equal(comm, side, number);
             let slices = $crate::comm::faces::safe_blocks::Slices {
                 send,
@@ -232,7 +237,7 @@ macro_rules! block_calls {
                 recv_blocks: (equal(("receive", recv.len()), ins)?, ins),
             };
             let none = (RedOp::SUM, 0);
-            let call = slices.call(self.comm(), Collective::NeighborAllToAll, none, Some(graph))?;
+            let call = slices.call(self.queue(), Collective::NeighborAllToAll, none, Some(graph))?;
             self.run_blocks(&call)
         }
 
@@ -256,7 +261,7 @@ macro_rules! block_calls {
                 recv_blocks: (recv_blocks, ins),
             };
             let none = (RedOp::SUM, 0);
-            let call = slices.call(self.comm(), Collective::NeighborAllToAllV, none, Some(graph))?;
+            let call = slices.call(self.queue(), Collective::NeighborAllToAllV, none, Some(graph))?;
             self.run_blocks(&call)
         }
     };

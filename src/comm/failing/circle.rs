@@ -7,7 +7,7 @@
 //! to peer; where they lead back to it, nobody in the circle will ever receive.
 
 use crate::comm::calling::waiting_call::WaitingCall;
-use crate::comm::state::Inner;
+use crate::comm::health::Health;
 
 /// The remedy for a circle of sends.
 pub(in crate::comm) const REMEDY: &str = "put the Send and the Recv of each rank into one group \
@@ -20,14 +20,14 @@ const NAMED: usize = 8;
 type CircleLink = (u32, u32, u64);
 
 /// The circle in which this rank waits for `peer`, in words, if there is one.
-pub(super) fn circle(inner: &Inner, call: &WaitingCall, peer: usize) -> Option<String> {
+pub(super) fn circle(health: &Health, call: &WaitingCall, peer: usize) -> Option<String> {
     let (to, bytes) = call.sends.get()?;
     if to as usize != peer {
         return None;
     }
-    let sends = |rank: u32| inner.node.board(rank as usize).sends().get();
-    let messages = back_to(inner.rank, (to, bytes), inner.nranks, sends)?;
-    let place = inner.place(to);
+    let sends = |rank: u32| health.node.board(rank as usize).sends().get();
+    let messages = back_to(health.rank, (to, bytes), health.nranks, sends)?;
+    let place = health.place(to);
     let words = words(&messages);
     Some(format!(
         "rank {to} on {place}, which waits in a Send itself: {words}"
@@ -35,10 +35,10 @@ pub(super) fn circle(inner: &Inner, call: &WaitingCall, peer: usize) -> Option<S
 }
 
 /// Forgets for which messages ranks of other nodes have waited so far, before they are asked.
-pub(in crate::comm) fn forget_others(inner: &Inner) {
-    let others = (0..inner.nranks).filter(|&rank| rank != inner.rank && !inner.is_mate(rank));
+pub(in crate::comm) fn forget_others(health: &Health) {
+    let others = (0..health.nranks).filter(|&rank| rank != health.rank && !health.is_mate(rank));
     for rank in others {
-        let board = inner.node.board(rank as usize);
+        let board = health.node.board(rank as usize);
         board.note_sends(Default::default());
     }
 }

@@ -189,7 +189,7 @@ mod tests {
     fn heard(aborted: bool) -> String {
         let comms = Communicator::init_all(2, &CommConfig::default()).unwrap();
         let deaths = Arc::new(Deaths::default());
-        deaths.hand_over(&comms[0].inner);
+        deaths.hand_over(&comms[0].queue);
         if aborted {
             comms[1].abort().unwrap();
         }
@@ -215,13 +215,13 @@ mod tests {
             let comms = Communicator::init_all(2, &CommConfig::default()).unwrap();
             let deaths = Arc::new(Deaths::default());
             let tell = || deaths.callback("died")(&[Rank(1)], "process 7 on some node ended");
-            comms[0].inner.node.board(1).end();
+            comms[0].queue.node.board(1).end();
             match is_early {
                 true => tell(),
-                false => deaths.hand_over(&comms[0].inner),
+                false => deaths.hand_over(&comms[0].queue),
             }
             match is_early {
-                true => deaths.hand_over(&comms[0].inner),
+                true => deaths.hand_over(&comms[0].queue),
                 false => tell(),
             }
             comms[0].async_error().unwrap();
@@ -243,7 +243,7 @@ mod tests {
         });
         let heard = children.map(|child| {
             let comms = Communicator::init_all(2, &CommConfig::default()).unwrap();
-            child.hand_over(&comms[0].inner);
+            child.hand_over(&comms[0].queue);
             comms[0].async_error().map_err(|error| error.to_string())
         });
         let error = heard[0].as_ref().unwrap_err();

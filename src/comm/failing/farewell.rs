@@ -15,7 +15,7 @@ use super::fault;
 use crate::base::clock;
 use crate::base::{Code, Error, Result};
 use crate::comm::flight::turn;
-use crate::comm::state::Inner;
+use crate::comm::queue::Queue;
 use crate::exec::CommDevice;
 use crate::proxy::progress::Engine;
 use crate::transport::fork;
@@ -54,94 +54,91 @@ fn look(
     }
 }
 
-impl Inner {
-    /// Compares what all have called, as far as they have.
-    ///
-    /// # Errors
-    /// What ranks disagree about, whoever has found it.
-    pub(in crate::comm) fn farewell(&self) -> Result<()> {
-        let start = clock::now();
-        let mut looks = 0;
-        loop {
-            // A thread that ends by a panic has no use for the answer.
-            let is_asked = self.device != CommDevice::Host && !std::thread::panicking();
-            let is_awaited = || is_asked && !start.past(PATIENCE) && self.someone_is_behind();
-            match look(self.is_stopped(), is_awaited, || self.untold()) {
-                LastLook::Told(error) => return Err(error),
-                LastLook::Stopped => return Ok(()),
-                LastLook::AllCame => break,
-                LastLook::Wait => {}
-            }
-            looks += 1;
-            if Engine::global().drive() {
-                continue;
-            }
-            match looks < QUICK_LOOKS {
-                true => std::thread::yield_now(),
-                false => turn::nap(self.idle.as_ref(), NAP),
-            }
+/// Compares what all have called, as far as they have.
+///
+/// # Errors
+/// What ranks disagree about, whoever has found it.
+pub(in crate::comm) fn farewell(queue: &Queue) -> Result<()> {
+    let start = clock::now();
+    let mut looks = 0;
+    loop {
+        // A thread that ends by a panic has no use for the answer.
+        let is_asked = queue.device != CommDevice::Host && !std::thread::panicking();
+        let is_awaited = || is_asked && !start.past(PATIENCE) && someone_is_behind(queue);
+        match look(queue.is_stopped(), is_awaited, || untold(queue)) {
+            LastLook::Told(error) => return Err(error),
+            LastLook::Stopped => return Ok(()),
+            LastLook::AllCame => break,
+            LastLook::Wait => {}
         }
-        // What this rank has called is on its board before it reads those of the others.
-        fence(Ordering::SeqCst);
-        let calls = self.node.board(self.rank as usize).calls();
-        fault::compare_recent(self, calls).map_err(|error| {
-            self.stop(&error);
-            // Of the communicator nothing is left that could be used in another way.
-            error.with_code(Code::RemoteError)
-        })
+        looks += 1;
+        if Engine::global().drive() {
+            continue;
+        }
+        match looks < QUICK_LOOKS {
+            true => std::thread::yield_now(),
+            false => turn::nap(queue.idle.as_ref(), NAP),
+        }
     }
+    // What this rank has called is on its board before it reads those of the others.
+    fence(Ordering::SeqCst);
+    let calls = queue.node.board(queue.rank as usize).calls();
+    fault::compare_recent(queue, calls).map_err(|error| {
+        queue.stop(&error);
+        // Of the communicator nothing is left that could be used in another way.
+        error.with_code(Code::RemoteError)
+    })
+}
 
-    /// Notes that this rank leaves, and then looks whether another one has called without it.
-    ///
-    /// # Errors
-    /// That another rank has called without this one, or has left without a call of it; none where
-    /// the communicator has stopped.
-    pub(in crate::comm) fn take_leave(&self) -> Result<()> {
-        let board = self.node.board(self.rank as usize);
-        board.leave(std::thread::panicking());
-        fence(Ordering::SeqCst);
-        match self.is_stopped() {
-            true => Ok(()),
-            false => fault::compare_counts(self, board.calls()),
-        }
+/// Notes that this rank leaves, and then looks whether another one has called without it.
+///
+/// # Errors
+/// That another rank has called without this one, or has left without a call of it; none where
+/// the communicator has stopped.
+pub(in crate::comm) fn take_leave(queue: &Queue) -> Result<()> {
+    let board = queue.node.board(queue.rank as usize);
+    board.leave(std::thread::panicking());
+    fence(Ordering::SeqCst);
+    match queue.is_stopped() {
+        true => Ok(()),
+        false => fault::compare_counts(queue, board.calls()),
     }
+}
 
-    /// That ranks disagree, if another one has found it and no call of this rank has said it.
-    pub(in crate::comm) fn untold(&self) -> Option<Error> {
-        // A forked child has nothing to say, and none of the memory.
-        if fork::in_child_of_user() || self.ending.told.load(Ordering::Relaxed) {
-            return None;
-        }
-        let found = self.node.abort_record().get()?;
-        (found.code == Code::InvalidUsage as u32).then(|| self.stop_error())
+/// That ranks disagree, if another one has found it and no call of this rank has said it.
+pub(in crate::comm) fn untold(queue: &Queue) -> Option<Error> {
+    // A forked child has nothing to say, and none of the memory.
+    if fork::in_child_of_user() || queue.ending.told.load(Ordering::Relaxed) {
+        return None;
     }
+    let found = queue.node.abort_record().get()?;
+    (found.code == Code::InvalidUsage as u32).then(|| queue.stop_error())
+}
 
-    /// Whether a rank of this node that has not left has not begun all collectives of this one, or
-    /// not taken all of its messages.
-    pub(in crate::comm) fn someone_is_behind(&self) -> bool {
-        let calls = self.node.board(self.rank as usize).calls();
-        let is_gone = |rank: u32| {
-            let board = self.node.board(rank as usize);
-            board.has_left() || board.has_ended()
-        };
-        let here = |rank: u32| self.is_mate(rank) && !is_gone(rank);
-        if (0..self.nranks).any(|rank| here(rank) && self.node.board(rank as usize).calls() < calls)
-        {
-            return true;
-        }
-        if !self.has_sent.load(Ordering::Relaxed) {
-            return false;
-        }
-        let Ok(mut exec) = self.user() else {
-            return false;
-        };
-        exec.engine.ports().is_awaited(|peer| here(peer as u32))
+/// Whether a rank of this node that has not left has not begun all collectives of this one, or
+/// not taken all of its messages.
+pub(in crate::comm) fn someone_is_behind(queue: &Queue) -> bool {
+    let calls = queue.node.board(queue.rank as usize).calls();
+    let is_gone = |rank: u32| {
+        let board = queue.node.board(rank as usize);
+        board.has_left() || board.has_ended()
+    };
+    let here = |rank: u32| queue.is_mate(rank) && !is_gone(rank);
+    if (0..queue.nranks).any(|rank| here(rank) && queue.node.board(rank as usize).calls() < calls) {
+        return true;
     }
+    if !queue.has_sent.load(Ordering::Relaxed) {
+        return false;
+    }
+    let Ok(mut exec) = queue.user() else {
+        return false;
+    };
+    exec.engine.ports().is_awaited(|peer| here(peer as u32))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{LastLook, look};
+    use super::{LastLook, look, someone_is_behind};
     use crate::base::Error;
     use crate::comm::{CommConfig, Communicator, RedOp};
     use std::sync::atomic::Ordering;
@@ -217,7 +214,7 @@ mod tests {
     #[test]
     fn only_calls_that_others_have_not_made_and_messages_are_waited_for() {
         let comms = Communicator::init_all(2, &CommConfig::default()).unwrap();
-        let behind = || [0, 1].map(|rank| comms[rank].inner.someone_is_behind());
+        let behind = || [0, 1].map(|rank| someone_is_behind(&comms[rank].queue));
         std::thread::scope(|scope| {
             for comm in &comms {
                 scope.spawn(|| comm.broadcast(&mut vec![comm.rank(); 1 << 16], 0).unwrap());
@@ -234,8 +231,8 @@ mod tests {
         let mut found = [0_u32; 4];
         comms[1].recv(&mut found, 0).unwrap();
         assert_eq!((found, behind()), ([7; 4], [false; 2]));
-        assert!(comms[0].inner.has_sent.load(Ordering::Relaxed));
-        assert!(!comms[1].inner.has_sent.load(Ordering::Relaxed));
+        assert!(comms[0].queue.has_sent.load(Ordering::Relaxed));
+        assert!(!comms[1].queue.has_sent.load(Ordering::Relaxed));
         let mut sum = [1_u32];
         std::thread::scope(|scope| {
             scope.spawn(|| {

@@ -2,19 +2,18 @@
 
 use super::circle::{REMEDY, circle};
 use super::disagreement::{both, reason};
+use super::gone::{gone, left};
 use crate::base::clock;
 use crate::base::turns;
 use crate::base::{Code, Error, Rank, Result};
 use crate::comm::calling::call::{Collective, describe};
 use crate::comm::calling::waiting_call::WaitingCall;
+use crate::comm::health::Health;
 use crate::comm::owned::Exec;
-use crate::comm::state::Inner;
 use crate::config::{Origin, Settings};
 use crate::dtype::DataType;
 use crate::exec::stop::Mismatch;
 use crate::proxy::service::Alarm;
-use crate::transport::node::NodeMemory;
-use crate::wire::board::Board;
 use crate::wire::signature::Signature;
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
@@ -30,25 +29,25 @@ pub(in crate::comm) fn limit(settings: &Settings, timeout: Duration) -> String {
     }
 }
 
-/// How long the reason of a failed connection is waited for.
+/// How long the news of another node is waited for.
 const NEWS: Duration = Duration::from_millis(500);
 /// How many of a rank's last collectives are compared: at most as many as its board remembers.
 const REMEMBERED: u64 = 12;
 
 /// The error for a token that carries another signature than this rank's call.
 pub(in crate::comm) fn mismatch(
-    inner: &Inner,
+    health: &Health,
     exec: &Exec,
     found: Mismatch,
     call: Option<u64>,
 ) -> Error {
     let number = call.unwrap_or(exec.counts.calls);
-    if let Err(error) = compare_with(inner, number, found.peer) {
+    if let Err(error) = compare_with(health, number, found.peer) {
         return error;
     }
     let peer = found.peer as u32;
-    let place = inner.place(peer);
-    let pasts = pasts(inner, exec);
+    let place = health.place(peer);
+    let pasts = pasts(health, exec);
     let mine = match call {
         Some(number) => pasts
             .get((exec.counts.calls - number) as usize + 1)
@@ -59,25 +58,25 @@ pub(in crate::comm) fn mismatch(
     // A token of a message has no past, and one that is left over an older one than this call's.
     let known = std::iter::once(0).chain(pasts.iter().copied());
     let theirs = known.map(|past| Signature(found.theirs.0 ^ past));
-    let theirs = { theirs }.find(|it| is_possible(*it, inner.nranks));
+    let theirs = { theirs }.find(|it| is_possible(*it, health.nranks));
     let (what, remedy) = match (theirs, mine) {
         (Some(theirs), _) if found.is_stale => (
             format!(
                 "ranks disagree: in an earlier call rank {peer} on {place} called {} and handed \
                  out data that rank {} did not take, so that call's results are wrong",
                 describe(theirs),
-                inner.rank
+                health.rank
             ),
             "make all ranks name the same root, and call the same operations in the same order; \
              KOLO_CHECK=1 finds it in the call itself",
         ),
         (Some(theirs), Some(mine)) => {
-            let (why, remedy) = reason((inner.rank, mine), (peer, theirs));
+            let (why, remedy) = reason((health.rank, mine), (peer, theirs));
             let [mine, theirs] = both(mine, theirs);
             let what = format!(
                 "ranks disagree: rank {} called {mine}, but rank {peer} on {place} called \
                  {theirs}{why}",
-                inner.rank,
+                health.rank,
             );
             (what, remedy)
         }
@@ -85,7 +84,7 @@ pub(in crate::comm) fn mismatch(
             format!(
                 "ranks disagree: rank {peer} on {place} has called something else than rank {} in \
                  an earlier collective of communicator {}",
-                inner.rank, inner.name
+                health.rank, health.name
             ),
             "make all ranks call the same operations with the same arguments in the same order; \
              KOLO_CHECK=1 finds the call",
@@ -96,8 +95,8 @@ pub(in crate::comm) fn mismatch(
 
 /// The pasts of this rank's last collectives, the latest first, as far as its board remembers
 /// them: that of the next one, of the last one, and so on.
-fn pasts(inner: &Inner, exec: &Exec) -> Vec<u64> {
-    let board = inner.node.board(inner.rank as usize);
+fn pasts(health: &Health, exec: &Exec) -> Vec<u64> {
+    let board = health.node.board(health.rank as usize);
     let mut past = exec.past;
     let mut found = vec![past.now()];
     for call in (1..=exec.counts.calls).rev().take(REMEMBERED as usize) {
@@ -125,15 +124,15 @@ fn is_possible(signature: Signature, nranks: u32) -> bool {
 
 /// Compares the last calls of all ranks up to collective number `call`; what the rank `peer` of
 /// another node has called is waited for a moment.
-fn compare_with(inner: &Inner, call: u64, peer: usize) -> Result<()> {
+fn compare_with(health: &Health, call: u64, peer: usize) -> Result<()> {
     let start = clock::now();
     loop {
-        compare_recent(inner, call)?;
-        let is_known = inner.is_mate(peer as u32) || inner.node.board(peer).calls() >= call;
+        compare_recent(health, call)?;
+        let is_known = health.is_mate(peer as u32) || health.node.board(peer).calls() >= call;
         if is_known || start.past(NEWS) {
             return Ok(());
         }
-        inner.alarm(Alarm::Ask);
+        health.alarm(Alarm::Ask);
         turns::sleep(NEWS / 50);
     }
 }
@@ -142,9 +141,9 @@ fn compare_with(inner: &Inner, call: u64, peer: usize) -> Result<()> {
 ///
 /// # Errors
 /// As [`compare_boards`].
-pub(in crate::comm) fn compare_recent(inner: &Inner, call: u64) -> Result<()> {
+pub(in crate::comm) fn compare_recent(health: &Health, call: u64) -> Result<()> {
     let first = call.saturating_sub(REMEMBERED - 1).max(1);
-    (first..=call).try_for_each(|call| compare_boards(inner, call))
+    (first..=call).try_for_each(|call| compare_boards(health, call))
 }
 
 /// Compares how often the ranks of this node have called, where this one is about to leave after
@@ -153,23 +152,23 @@ pub(in crate::comm) fn compare_recent(inner: &Inner, call: u64) -> Result<()> {
 /// # Errors
 /// When another one is in a call that this rank has not made, or has left without a call of this
 /// rank.
-pub(in crate::comm) fn compare_counts(inner: &Inner, calls: u64) -> Result<()> {
-    for rank in (0..inner.nranks).filter(|rank| inner.is_mate(*rank)) {
-        let board = inner.node.board(rank as usize);
+pub(in crate::comm) fn compare_counts(health: &Health, calls: u64) -> Result<()> {
+    for rank in (0..health.nranks).filter(|rank| health.is_mate(*rank)) {
+        let board = health.node.board(rank as usize);
         let has_left = board.has_left() || board.has_ended();
         let theirs = board.calls();
         let (caller, leaver) = match theirs.cmp(&calls) {
-            Ordering::Greater => (rank, inner.rank),
-            Ordering::Less if has_left => (inner.rank, rank),
+            Ordering::Greater => (rank, health.rank),
+            Ordering::Less if has_left => (health.rank, rank),
             _ => continue,
         };
         let number = calls.min(theirs) + 1;
         // Who reads the sentence has the rank that says it before it.
-        let who = |rank: u32| match rank == inner.rank {
+        let who = |rank: u32| match rank == health.rank {
             true => "this rank".to_owned(),
-            false => format!("rank {rank} on {}", inner.place(rank)),
+            false => format!("rank {rank} on {}", health.place(rank)),
         };
-        let signature = inner.node.board(caller as usize).signature(number);
+        let signature = health.node.board(caller as usize).signature(number);
         let call = signature.map_or("a call".into(), |it| describe(Signature(it)));
         return Err(Error::remote(
             Rank(rank),
@@ -177,9 +176,9 @@ pub(in crate::comm) fn compare_counts(inner: &Inner, calls: u64) -> Result<()> {
                 "ranks disagree: {} called {call} as collective {number} of communicator {}, but \
                  {} {} without it",
                 who(caller),
-                inner.name,
+                health.name,
                 who(leaver),
-                gone(inner.node.board(leaver as usize)).0,
+                gone(health.node.board(leaver as usize)).0,
             ),
             "make all ranks call the same operations before they let go of the communicator",
         ));
@@ -191,9 +190,9 @@ pub(in crate::comm) fn compare_counts(inner: &Inner, calls: u64) -> Result<()> {
 ///
 /// # Errors
 /// When they differ: names the rank that deviates from the majority, and both calls.
-fn compare_boards(inner: &Inner, call: u64) -> Result<()> {
-    let seen = (0..inner.nranks).filter_map(|rank| {
-        let signature = inner.node.board(rank as usize).signature(call)?;
+fn compare_boards(health: &Health, call: u64) -> Result<()> {
+    let seen = (0..health.nranks).filter_map(|rank| {
+        let signature = health.node.board(rank as usize).signature(call)?;
         Some((rank, signature))
     });
     let Some(Vote {
@@ -215,10 +214,10 @@ fn compare_boards(inner: &Inner, call: u64) -> Result<()> {
         format!(
             "ranks disagree in collective {call} of communicator {}: rank {rank} on {} called {}, \
              but rank {usual_rank} on {} called {}{more}{why}",
-            inner.name,
-            inner.place(rank),
+            health.name,
+            health.place(rank),
             describe(Signature(other)),
-            inner.place(usual_rank),
+            health.place(usual_rank),
             describe(Signature(usual)),
         ),
         remedy,
@@ -261,106 +260,17 @@ fn vote(mut seen: impl Iterator<Item = (u32, u64)> + Clone) -> Option<Vote> {
 ///
 /// # Errors
 /// If it has destroyed the communicator without entering the call.
-pub(in crate::comm) fn check_left(inner: &Inner, call: &WaitingCall, peer: usize) -> Result<()> {
-    let board = inner.node.board(peer);
+pub(in crate::comm) fn check_left(health: &Health, call: &WaitingCall, peer: usize) -> Result<()> {
+    let board = health.node.board(peer);
     let entered = call.number.is_some_and(|number| board.calls() >= number);
-    if peer as u32 == inner.rank || entered || !board.has_left() {
+    if peer as u32 == health.rank || entered || !board.has_left() {
         return Ok(());
     }
     let peer = Rank(peer as u32);
     Err(left(
-        (peer, inner.place(peer.0), board),
-        (Rank(inner.rank), call.name),
+        (peer, health.place(peer.0), board),
+        (Rank(health.rank), call.name),
     ))
-}
-
-/// Why a connection may have ended.
-pub(in crate::comm) enum News {
-    /// The communicator was stopped, as its abort record says.
-    Aborted,
-    /// The rank at the other end has left.
-    Left(Rank),
-    None,
-}
-
-/// A connection that ends is often the consequence of something else, of which the lookouts tell in
-/// a moment, if they are asked.
-pub(in crate::comm) fn news(node: &NodeMemory, peer: Option<Rank>, ask: impl Fn()) -> News {
-    let start = clock::now();
-    let mut asked = 0;
-    while !start.past(NEWS) {
-        if node.aborted() {
-            return News::Aborted;
-        }
-        if let Some(peer) = peer
-            && (node.board(peer.index()).has_left() || node.board(peer.index()).has_ended())
-        {
-            return News::Left(peer);
-        }
-        // A rank that leaves says so before it closes, but the answer to one question may be older.
-        if start.past(NEWS / 10 * asked) {
-            asked += 1;
-            ask();
-        }
-        turns::sleep(NEWS / 500);
-    }
-    News::None
-}
-
-/// Returns the error to report for a network that failed. `None` if it failed because of an abort.
-pub(in crate::comm) fn of_network(inner: &Inner, mut error: Error) -> Option<Error> {
-    let peer = error.peer.filter(|peer| peer.0 < inner.nranks);
-    match news(&inner.node, peer, || inner.alarm(Alarm::Ask)) {
-        News::Aborted => return None,
-        News::Left(peer) => {
-            let waiting = error.rank.unwrap_or(Rank(inner.rank));
-            let gone = (peer, inner.place(peer.0), inner.node.board(peer.index()));
-            return Some(left(gone, (waiting, "a call")));
-        }
-        News::None => {}
-    }
-    if let Some(peer) = peer {
-        let place = inner.place(peer.0);
-        let what = &error.what;
-        error.what = format!("no data pass to or from rank {peer} on {place}: {what}");
-    }
-    Some(error)
-}
-
-/// The error for a rank that has left while another one waits for it.
-pub(in crate::comm) fn left(
-    (peer, place, board): (Rank, &str, &Board),
-    (waiting, call): (Rank, &str),
-) -> Error {
-    let (has_gone, remedy) = gone(board);
-    let has_gone = match board.has_left() {
-        true => has_gone,
-        false => "has ended with status 0 without taking part in this call",
-    };
-    let what =
-        format!("rank {peer} on {place} {has_gone}, but rank {waiting} waits for it in {call}");
-    Error::remote(peer, what, remedy)
-}
-
-/// How a rank has let go of the communicator, and what to do about it.
-fn gone(board: &Board) -> (&'static str, &'static str) {
-    if !board.has_left() {
-        return (
-            "has ended with status 0",
-            "see why its program ended before this one: let all ranks make the same calls, and \
-             call CommDestroy before they end",
-        );
-    }
-    match board.has_panicked() {
-        true => (
-            "panicked and let go of the communicator",
-            "see the message of its panic",
-        ),
-        false => (
-            "has let go of the communicator (destroyed or dropped it)",
-            "make all ranks call the same operations before they let go of the communicator",
-        ),
-    }
 }
 
 /// Words about a rank that is waited for.
@@ -379,20 +289,20 @@ impl LateRank {
 }
 
 /// Words about whoever holds up a call that waits for `peer`.
-pub(in crate::comm) fn late(inner: &Inner, call: &WaitingCall, peer: usize) -> LateRank {
-    if let Some(who) = circle(inner, call, peer) {
+pub(in crate::comm) fn late(health: &Health, call: &WaitingCall, peer: usize) -> LateRank {
+    if let Some(who) = circle(health, call, peer) {
         let remedy = Some(REMEDY);
         return LateRank { who, remedy };
     }
-    let proxies = match inner.links() {
+    let proxies = match health.links() {
         Some(links) if links.is_remote(peer) => links.proxies(),
         _ => Default::default(),
     };
     let through: Vec<String> = proxies
         .iter()
-        .map(|rank| format!("rank {rank} on {}", inner.place(rank.0)))
+        .map(|rank| format!("rank {rank} on {}", health.place(rank.0)))
         .collect();
-    let who = late_rank(inner, call, peer);
+    let who = late_rank(health, call, peer);
     LateRank {
         who: match through.is_empty() {
             true => who,
@@ -403,8 +313,8 @@ pub(in crate::comm) fn late(inner: &Inner, call: &WaitingCall, peer: usize) -> L
 }
 
 /// Advice on a rank of this process: one thread may wait for itself, or for a group of another one.
-fn grouping(inner: &Inner, rank: u32) -> &'static str {
-    match inner.process_mates.contains(&rank) {
+fn grouping(health: &Health, rank: u32) -> &'static str {
+    match health.process_mates.contains(&rank) {
         true => {
             " (its rank is in this process: where this thread calls for it, put the calls into a \
              group; where another thread does, that one has not called, or not ended its group)"
@@ -413,25 +323,25 @@ fn grouping(inner: &Inner, rank: u32) -> &'static str {
     }
 }
 
-fn late_rank(inner: &Inner, call: &WaitingCall, peer: usize) -> String {
+fn late_rank(health: &Health, call: &WaitingCall, peer: usize) -> String {
     let Some(number) = call.number else {
         return format!(
             "rank {peer} on {}, which has not called the matching operation{}",
-            inner.place(peer as u32),
-            grouping(inner, peer as u32)
+            health.place(peer as u32),
+            grouping(health, peer as u32)
         );
     };
-    let behind = |rank: &u32| inner.node.board(*rank as usize).calls() < number;
-    let late: Vec<u32> = (0..inner.nranks).filter(behind).collect();
+    let behind = |rank: &u32| health.node.board(*rank as usize).calls() < number;
+    let late: Vec<u32> = (0..health.nranks).filter(behind).collect();
     match late.as_slice() {
         [] => format!(
             "rank {peer} on {}, which has entered the call",
-            inner.place(peer as u32)
+            health.place(peer as u32)
         ),
         [one] => format!(
             "rank {one} on {}, which has not called yet{}",
-            inner.place(*one),
-            grouping(inner, *one)
+            health.place(*one),
+            grouping(health, *one)
         ),
         many => {
             let shown: Vec<String> = many.iter().take(8).map(u32::to_string).collect();

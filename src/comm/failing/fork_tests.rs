@@ -62,7 +62,7 @@ fn a_child_that_ends_does_not_write_the_table_of_its_parent() {
 #[test]
 fn a_driver_of_the_parent_is_not_waited_for() {
     let comm = alone();
-    let driver = comm.inner.exec.driver().expect("nobody else is there");
+    let driver = comm.queue.exec.driver().expect("nobody else is there");
     destroyed_in_a_child(comm.clone());
     drop(driver);
     comm.barrier().unwrap();
@@ -80,7 +80,7 @@ fn the_list_of_work_in_flight_is_not_locked() {
 #[test]
 fn the_lock_of_the_watch_is_not_taken() {
     let comm = alone();
-    let watch = comm.inner.watch.lock().unwrap();
+    let watch = comm.queue.watch.lock().unwrap();
     destroyed_in_a_child(comm.clone());
     drop(watch);
     comm.barrier().unwrap();

@@ -12,9 +12,12 @@ pub(in crate::comm) mod farewell;
 pub(in crate::comm) mod fault;
 #[cfg(test)]
 mod fork_tests;
+pub(in crate::comm) mod gone;
 #[cfg(test)]
 mod panics_tests;
+pub(in crate::comm) mod parting;
 pub(in crate::comm) mod report;
+pub(in crate::comm) mod still_there;
 pub(in crate::comm) mod stood;
 pub(in crate::comm) mod stop;
 pub(in crate::comm) mod whereabouts;

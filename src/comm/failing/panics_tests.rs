@@ -1,6 +1,7 @@
 //! A panic inside a call: the others are not left waiting.
 
 use crate::base::Error;
+use crate::comm::RawCalls;
 use crate::comm::RedOp;
 use crate::comm::owned::PANIC_WORDS;
 use crate::comm::{CommConfig, Communicator, Stream};
@@ -25,7 +26,7 @@ fn pair() -> Vec<Communicator> {
 /// Returns the words of both ranks after a call in which `place` panics on rank 0.
 fn heard(place: &'static str, call: impl Fn(&Communicator) -> String + Sync) -> [String; 2] {
     let comms = pair();
-    comms[0].inner.user().unwrap().faults.panic_in = Some(place);
+    comms[0].queue.user().unwrap().faults.panic_in = Some(place);
     let call = &call;
     std::thread::scope(|scope| {
         let threads = [&comms[0], &comms[1]].map(|comm| scope.spawn(move || call(comm)));
@@ -86,7 +87,7 @@ fn a_panic_in_work_in_flight_stops_one_communicator() {
     let broken = pair();
     let sound = pair();
     // The last to begin, so that both calls are in flight.
-    broken[1].inner.user().unwrap().faults.panic_in = Some("work");
+    broken[1].queue.user().unwrap().faults.panic_in = Some("work");
     let send = [vec![1_u32; COUNT], vec![2_u32; COUNT]];
     let begin = |comms: &[Communicator], recv: &mut [Vec<u32>; 2]| -> Vec<Stream> {
         let ranks = comms.iter().zip(&send).zip(recv.iter_mut());
@@ -126,7 +127,7 @@ fn a_panic_in_work_in_flight_stops_one_communicator() {
 #[test]
 fn work_that_is_given_up_fails_though_a_driver_is_inside() {
     let comms = pair();
-    let inner = &comms[0].inner;
+    let queue = &comms[0].queue;
     let stream = Stream::new().unwrap();
     let data = vec![1_u32; COUNT];
     let mut recv = vec![u32::MAX; COUNT];
@@ -142,16 +143,16 @@ fn work_that_is_given_up_fails_though_a_driver_is_inside() {
     // SAFETY: the buffers live until the call has failed, which is below.
     unsafe { comms[0].enqueue(&call, Some(&stream)) }.unwrap();
     // As the engine does before it tells.
-    let work: std::sync::Arc<dyn Work> = inner.clone();
+    let work: std::sync::Arc<dyn Work> = queue.clone();
     Engine::global().release(&work);
     let driver = loop {
-        match inner.exec.driver() {
+        match queue.exec.driver() {
             Some(driver) => break driver,
             None => std::thread::yield_now(),
         }
     };
     std::thread::scope(|scope| {
-        let teller = scope.spawn(|| inner.broken(Error::internal(PANIC_WORDS)));
+        let teller = scope.spawn(|| queue.broken(Error::internal(PANIC_WORDS)));
         // It has looked for a driver before that one leaves.
         for _ in 0..50 {
             if teller.is_finished() {

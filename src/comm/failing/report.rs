@@ -13,7 +13,7 @@ use crate::base::{Rank, Result, caught};
 use crate::comm::calling::call::describe;
 use crate::comm::calling::waiting_call::WaitingCall;
 use crate::comm::logging::Acting;
-use crate::comm::state::Inner;
+use crate::comm::queue::Queue;
 use crate::config::{OnSignal, Settings};
 use crate::wire::signature::Signature;
 use std::sync::atomic::Ordering;
@@ -28,12 +28,12 @@ const SIGNALS: [i32; 2] = [libc::SIGTERM, libc::SIGUSR1];
 const STAYS: Duration = Duration::from_millis(500);
 
 /// Where a rank is, in words, but for who it is.
-fn words(notes: &Whereabouts, inner: &Inner) -> String {
+fn words(notes: &Whereabouts, queue: &Queue) -> String {
     let (call, waits) = (lock(&notes.call), lock(&notes.waits));
     let wait = waits.first();
     let mut text = match &*call {
         Some(under) => under.words(),
-        None => last_call(inner, wait),
+        None => last_call(queue, wait),
     };
     let Some(wait) = wait else {
         text.push_str(match call.is_some() {
@@ -46,13 +46,13 @@ fn words(notes: &Whereabouts, inner: &Inner) -> String {
     let Some(peer) = wait.peer else {
         return text + &format!(", phase `waiting`: for {waited:.1} s");
     };
-    let queued = inner.blocked.call.load(Ordering::Relaxed);
+    let queued = queue.blocked.call.load(Ordering::Relaxed);
     let number = wait.call.number.or((queued != 0).then_some(queued));
     let call = WaitingCall {
         number,
         ..wait.call
     };
-    let late = fault::late(inner, &call, peer);
+    let late = fault::late(queue, &call, peer);
     let (who, advice) = (&late.who, late.advice());
     text + &format!(", phase `waiting`: for {waited:.1} s for {who}{advice}")
 }
@@ -70,8 +70,8 @@ impl Under {
 }
 
 /// Where no blocking call is under way: what the rank has called, and what it waits for.
-fn last_call(inner: &Inner, wait: Option<&Wait>) -> String {
-    let board = inner.node.board(inner.rank as usize);
+fn last_call(queue: &Queue, wait: Option<&Wait>) -> String {
+    let board = queue.node.board(queue.rank as usize);
     let calls = board.calls();
     let last = board.signature(calls).filter(|_| calls > 0);
     let last = match last {
@@ -87,13 +87,13 @@ fn last_call(inner: &Inner, wait: Option<&Wait>) -> String {
     }
 }
 
-static RANKS: Mutex<Vec<Weak<Inner>>> = Mutex::new(Vec::new());
+static RANKS: Mutex<Vec<Weak<Queue>>> = Mutex::new(Vec::new());
 static STARTS: Mutex<Vec<Weak<Birth>>> = Mutex::new(Vec::new());
 
 /// From now on this rank is told of, if its settings ask for it.
-pub(in crate::comm) fn show(inner: &Arc<Inner>) {
-    if inner.whereabouts.is_some() {
-        keep(&RANKS, inner);
+pub(in crate::comm) fn show(queue: &Arc<Queue>) {
+    if queue.whereabouts.is_some() {
+        keep(&RANKS, queue);
     }
 }
 
@@ -128,7 +128,7 @@ fn tell(signal: i32) -> Kept {
     Box::new(ranks)
 }
 
-fn tell_all(signal: i32, ranks: &[Arc<Inner>]) -> Result<()> {
+fn tell_all(signal: i32, ranks: &[Arc<Queue>]) -> Result<()> {
     let signal = last_words::name(signal);
     let starts = alive(&STARTS);
     let starts = starts.iter().filter(|birth| !birth.has_ended());
@@ -136,20 +136,20 @@ fn tell_all(signal: i32, ranks: &[Arc<Inner>]) -> Result<()> {
         let (rank, phase) = (birth.rank(), birth.phase().name());
         tracing::warn!("kolo: rank {rank}: {signal}: in a start, phase `{phase}`");
     }
-    for inner in ranks {
-        let is_destroyed = inner.ending.destroyed.load(Ordering::Relaxed);
-        let Some(notes) = inner.whereabouts.as_ref().filter(|_| !is_destroyed) else {
+    for queue in ranks {
+        let is_destroyed = queue.ending.destroyed.load(Ordering::Relaxed);
+        let Some(notes) = queue.whereabouts.as_ref().filter(|_| !is_destroyed) else {
             continue;
         };
-        let _acting = Acting::rank(Rank(inner.rank));
+        let _acting = Acting::rank(Rank(queue.rank));
         tracing::warn!(
             "kolo: rank {}: {signal}: communicator {}: {}",
-            inner.rank,
-            inner.name,
-            words(notes, inner)
+            queue.rank,
+            queue.name,
+            words(notes, queue)
         );
     }
-    let has_peers = ranks.iter().any(|inner| inner.nranks > 1);
+    let has_peers = ranks.iter().any(|queue| queue.nranks > 1);
     if has_peers {
         turns::sleep(STAYS);
     }

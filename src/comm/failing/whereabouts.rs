@@ -9,12 +9,11 @@
 //! comes stands in [`super::report`]. Without the setting nothing is noted.
 
 use crate::base::clock::{self, Moment};
-use crate::comm::calling::call::Checked;
+use crate::comm::calling::checked::Checked;
 use crate::comm::calling::waiting_call::WaitingCall;
-use crate::comm::owned::Exec;
 use crate::config::{OnSignal, Settings};
 use crate::plan::Collective;
-use crate::tune::{Choice, Route};
+use crate::tune::{Choice, Route, Table};
 use crate::wire::signature::Signature;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -68,14 +67,19 @@ impl Whereabouts {
     }
 
     /// A blocking call begins.
-    pub fn enter(&self, exec: &Exec, checked: &Checked, number: Option<u64>) -> Noted<'_> {
-        let (asked, route) = (checked.asked(), exec.route(checked));
+    pub fn enter(
+        &self,
+        checked: &Checked,
+        number: Option<u64>,
+        route: Route,
+        table: &Table,
+    ) -> Noted<'_> {
         *lock(&self.call) = Some(Under {
             number,
             // As it was before the calls before it were mixed in.
             signature: Signature(checked.signature ^ checked.past),
             route,
-            choice: route.choice(&asked, &exec.table),
+            choice: route.choice(&checked.asked(), table),
             collective: checked.call.collective,
         });
         Noted(self)

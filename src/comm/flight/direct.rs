@@ -15,8 +15,8 @@
 
 use super::pushed;
 use crate::base::{Error, Rank, Result};
+use crate::comm::calling::checked::Checked;
 use crate::comm::start::cma::Private;
-use crate::comm::calling::call::Checked;
 use crate::exec::reach::{Base, Copied, PeerBuffers, Pushed, ShowCopy};
 use crate::proxy::service::{self, Address, Published};
 use crate::transport::cma::Mark;

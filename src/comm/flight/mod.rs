@@ -7,7 +7,7 @@ pub(in crate::comm) mod completion;
 pub(in crate::comm) mod direct;
 pub(in crate::comm) mod drive;
 pub(in crate::comm) mod lock;
-mod moving;
+pub(in crate::comm) mod moving;
 pub(in crate::comm) mod op;
 pub(in crate::comm) mod order;
 mod pushed;

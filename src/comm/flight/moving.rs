@@ -4,8 +4,10 @@ use super::direct::Card;
 use super::op::{Next, Op, Step, Then};
 use super::pushed;
 use crate::base::Result;
-use crate::comm::calling::call::{Call, Checked};
+use crate::comm::calling::call::Call;
+use crate::comm::calling::checked::Checked;
 use crate::comm::calling::parts::{Deed, Part};
+use crate::comm::flight::order;
 use crate::comm::owned::Exec;
 use crate::dtype::DataType;
 use crate::exec::combine::Combine;
@@ -14,186 +16,184 @@ use crate::exec::{Progress, Stop};
 use crate::plan::{Algorithm, Collective};
 use crate::tune::{Choice, Route};
 
-impl Op {
-    /// Adds a collective (or its check) whose lanes all run at once.
-    pub fn collective(
-        &mut self,
-        exec: &mut Exec,
-        checked: &Checked,
-        combine: Combine,
-        choice: Choice,
-    ) -> Result<()> {
-        let order = exec.order(checked, combine, choice);
-        exec.begin(&mut self.flight, order)
-    }
+/// Adds a collective (or its check) whose lanes all run at once.
+pub(in crate::comm) fn collective(
+    op: &mut Op,
+    exec: &mut Exec,
+    checked: &Checked,
+    combine: Combine,
+    choice: Choice,
+) -> Result<()> {
+    let order = order::order(exec, checked, combine, choice);
+    order::begin(exec, &mut op.flight, order)
+}
 
-    /// Adds one message of a point-to-point bundle; messages with the same end follow each other.
-    pub fn message(&mut self, exec: &mut Exec, checked: &Checked) -> Result<()> {
-        self.following(exec, checked, Combine::copy(checked.call.dtype), true)
-    }
+/// Adds one message of a point-to-point bundle; messages with the same end follow each other.
+pub(in crate::comm) fn message(op: &mut Op, exec: &mut Exec, checked: &Checked) -> Result<()> {
+    following(op, exec, checked, Combine::copy(checked.call.dtype), true)
+}
 
-    /// Adds a message that is folded by `combine`, for a sender may scale it.
-    fn following(
-        &mut self,
-        exec: &mut Exec,
-        checked: &Checked,
-        combine: Combine,
-        meets: bool,
-    ) -> Result<()> {
-        let choice = Choice::plain(self.collective, Algorithm::Bundle, 1);
-        let order = LaunchOrder {
-            blocks: (1, 1),
-            follows: true,
-            meets,
-            ..exec.order(checked, combine, choice)
-        };
-        exec.begin(&mut self.flight, order)
-    }
+/// Adds a message that is folded by `combine`, for a sender may scale it.
+fn following(
+    op: &mut Op,
+    exec: &mut Exec,
+    checked: &Checked,
+    combine: Combine,
+    meets: bool,
+) -> Result<()> {
+    let choice = Choice::plain(op.collective, Algorithm::Bundle, 1);
+    let order = LaunchOrder {
+        blocks: (1, 1),
+        follows: true,
+        meets,
+        ..order::order(exec, checked, combine, choice)
+    };
+    order::begin(exec, &mut op.flight, order)
+}
 
-    /// Adds one part of a call of blocks of different sizes.
-    pub fn part(
-        &mut self,
-        exec: &mut Exec,
-        whole: &Checked,
-        combine: &Combine,
-        part: &Part,
-    ) -> Result<()> {
-        let collective = match part.deed {
-            Deed::Send => Collective::Send,
-            Deed::Recv => Collective::Recv,
-            Deed::Copy => Collective::AllGather,
-            Deed::Fold => Collective::ReduceScatterV,
-        };
-        let checked = Checked {
-            call: Call {
-                collective,
-                send: part.send,
-                recv: part.recv,
-                count: part.count,
-                peer: part.peer,
-                ..whole.call
-            },
-            bytes: part.count * combine.element_bytes(),
-            signature: part.signature ^ whole.past,
-            past: whole.past,
-            number: whole.number,
-            op: whole.op,
-            made: whole.made.clone(),
-            parts: None,
-        };
-        let algorithm = match part.deed {
-            Deed::Send | Deed::Recv => {
-                return self.following(exec, &checked, combine.clone(), false);
-            }
-            Deed::Copy => Algorithm::Local,
-            Deed::Fold if fold_keeps_order(combine, exec.members.nranks) => Algorithm::Ordered,
-            Deed::Fold => Algorithm::Bundle,
-        };
-        let choice = Choice::plain(whole.call.collective, algorithm, 1);
-        let order = LaunchOrder {
-            blocks: (1, 1),
-            ..exec.order(&checked, combine.clone(), choice)
-        };
-        exec.begin(&mut self.flight, order)
-    }
-
-    /// Moves what can move.
-    ///
-    /// # Errors
-    /// A rank that called something else, or memory of a peer that cannot be mapped.
-    pub fn pass(&mut self, exec: &mut Exec) -> std::result::Result<Step, Stop> {
-        exec.may_panic("pass");
-        let to_ask = |next: &mut Next| matches!(next, Next::Direct(then) if !then.asked);
-        if let Some(Next::Direct(then)) = self.then.take_if(to_ask) {
-            self.ask(exec, then)?;
+/// Adds one part of a call of blocks of different sizes.
+pub(in crate::comm) fn part(
+    op: &mut Op,
+    exec: &mut Exec,
+    whole: &Checked,
+    combine: &Combine,
+    part: &Part,
+) -> Result<()> {
+    let collective = match part.deed {
+        Deed::Send => Collective::Send,
+        Deed::Recv => Collective::Recv,
+        Deed::Copy => Collective::AllGather,
+        Deed::Fold => Collective::ReduceScatterV,
+    };
+    let checked = Checked {
+        call: Call {
+            collective,
+            send: part.send,
+            recv: part.recv,
+            count: part.count,
+            peer: part.peer,
+            ..whole.call
+        },
+        bytes: part.count * combine.element_bytes(),
+        signature: part.signature ^ whole.past,
+        past: whole.past,
+        number: whole.number,
+        op: whole.op,
+        made: whole.made.clone(),
+        parts: None,
+    };
+    let algorithm = match part.deed {
+        Deed::Send | Deed::Recv => {
+            return following(op, exec, &checked, combine.clone(), false);
         }
-        let watchers = &mut self.watchers;
-        let ended = |lane: usize| {
-            // Thousands of messages may be watched one by one.
-            if let Ok(at) = watchers.binary_search_by_key(&lane, |(watched, _)| *watched)
-                && let Some(watcher) = watchers[at].1.take()
-            {
-                watcher.finish(Ok(()));
-            }
-        };
-        // SAFETY: the buffers belong to the call until it completes, and the owner lock makes us
-        // the only driver.
-        match unsafe { exec.engine.pass(&mut self.flight, ended)? } {
-            Progress::Done => Ok(self.go_on(exec)?),
-            going => Ok(going.into()),
+        Deed::Copy => Algorithm::Local,
+        Deed::Fold if fold_keeps_order(combine, exec.members.nranks) => Algorithm::Ordered,
+        Deed::Fold => Algorithm::Bundle,
+    };
+    let choice = Choice::plain(whole.call.collective, algorithm, 1);
+    let order = LaunchOrder {
+        blocks: (1, 1),
+        ..order::order(exec, &checked, combine.clone(), choice)
+    };
+    order::begin(exec, &mut op.flight, order)
+}
+
+/// Moves what can move.
+///
+/// # Errors
+/// A rank that called something else, or memory of a peer that cannot be mapped.
+pub(in crate::comm) fn pass(op: &mut Op, exec: &mut Exec) -> std::result::Result<Step, Stop> {
+    exec.may_panic("pass");
+    let to_ask = |next: &mut Next| matches!(next, Next::Direct(then) if !then.asked);
+    if let Some(Next::Direct(then)) = op.then.take_if(to_ask) {
+        ask(op, exec, then)?;
+    }
+    let watchers = &mut op.watchers;
+    let ended = |lane: usize| {
+        // Thousands of messages may be watched one by one.
+        if let Ok(at) = watchers.binary_search_by_key(&lane, |(watched, _)| *watched)
+            && let Some(watcher) = watchers[at].1.take()
+        {
+            watcher.finish(Ok(()));
+        }
+    };
+    // SAFETY: the buffers belong to the call until it completes, and the owner lock makes us
+    // the only driver.
+    match unsafe { exec.engine.pass(&mut op.flight, ended)? } {
+        Progress::Done => Ok(go_on(op, exec)?),
+        going => Ok(going.into()),
+    }
+}
+
+/// The first pass of such a call: the cards, unless the last ones were in vain.
+fn ask(op: &mut Op, exec: &mut Exec, mut then: Box<Then>) -> Result<()> {
+    if !exec.direct.asks(&then.checked) {
+        return collective(op, exec, &then.checked, then.combine, then.otherwise);
+    }
+    then.asked = true;
+    let checked = then.checked.clone();
+    let ranks = exec.members.nranks as usize;
+    let bytes = checked.buffer_bytes(exec.members.rank, exec.members.nranks);
+    op.cards.clear();
+    op.cards.resize(ranks + 1, Card::default());
+    (op.cards[ranks], op.copies) = exec.direct.card(&checked, bytes)?;
+    op.exposed = pushed::exposed(&checked, exec.members.rank, exec.members.nranks);
+    let (all, own) = op.cards.split_at_mut(ranks);
+    let gather = Call {
+        collective: Collective::AllGather,
+        send: own.as_ptr().cast(),
+        recv: all.as_mut_ptr().cast(),
+        count: size_of::<Card>(),
+        dtype: DataType::Uint8,
+        ..checked.call
+    };
+    let shown = Checked {
+        call: gather,
+        bytes: gather.count,
+        // The signature of the call itself: ranks that disagree hear of it now.
+        ..checked
+    };
+    let choice = Choice::plain(Collective::AllGather, Algorithm::OneShot, 1);
+    let copy = Combine::copy(DataType::Uint8);
+    collective(op, exec, &shown, copy, choice)?;
+    op.then = Some(Next::Direct(then));
+    Ok(())
+}
+
+/// The launches so far have ended: what follows, if anything does.
+fn go_on(op: &mut Op, exec: &mut Exec) -> Result<Step> {
+    let Some(next) = op.then.take() else {
+        return Ok(Step::Done);
+    };
+    op.flight.clear();
+    match next {
+        Next::Direct(then) => begin_direct(op, exec, *then)?,
+        Next::Exact(mut exact) => {
+            // SAFETY: the buffers belong to the call until it completes, and no launch is left.
+            let Some(checked) = (unsafe { exact.next(&mut exec.scratch.exact) }) else {
+                return Ok(Step::Done);
+            };
+            let choice = Route::launch(checked.call.collective, checked.bytes, &exec.table);
+            collective(op, exec, &checked, checked.combine(), choice)?;
+            op.then = Some(Next::Exact(exact));
         }
     }
+    Ok(Step::Moved)
+}
 
-    /// The first pass of such a call: the cards, unless the last ones were in vain.
-    fn ask(&mut self, exec: &mut Exec, mut then: Box<Then>) -> Result<()> {
-        if !exec.direct.asks(&then.checked) {
-            return self.collective(exec, &then.checked, then.combine, then.otherwise);
-        }
-        then.asked = true;
-        let checked = then.checked.clone();
-        let ranks = exec.members.nranks as usize;
-        let bytes = checked.buffer_bytes(exec.members.rank, exec.members.nranks);
-        self.cards.clear();
-        self.cards.resize(ranks + 1, Card::default());
-        (self.cards[ranks], self.copies) = exec.direct.card(&checked, bytes)?;
-        self.exposed = pushed::exposed(&checked, exec.members.rank, exec.members.nranks);
-        let (all, own) = self.cards.split_at_mut(ranks);
-        let gather = Call {
-            collective: Collective::AllGather,
-            send: own.as_ptr().cast(),
-            recv: all.as_mut_ptr().cast(),
-            count: size_of::<Card>(),
-            dtype: DataType::Uint8,
-            ..checked.call
-        };
-        let shown = Checked {
-            call: gather,
-            bytes: gather.count,
-            // The signature of the call itself: ranks that disagree hear of it now.
-            ..checked
-        };
-        let choice = Choice::plain(Collective::AllGather, Algorithm::OneShot, 1);
-        let copy = Combine::copy(DataType::Uint8);
-        self.collective(exec, &shown, copy, choice)?;
-        self.then = Some(Next::Direct(then));
-        Ok(())
-    }
-
-    /// The launches so far have ended: what follows, if anything does.
-    fn go_on(&mut self, exec: &mut Exec) -> Result<Step> {
-        let Some(next) = self.then.take() else {
-            return Ok(Step::Done);
-        };
-        self.flight.clear();
-        match next {
-            Next::Direct(then) => self.begin_direct(exec, *then)?,
-            Next::Exact(mut exact) => {
-                // SAFETY: the buffers belong to the call until it completes, and no launch is left.
-                let Some(checked) = (unsafe { exact.next(&mut exec.scratch.exact) }) else {
-                    return Ok(Step::Done);
-                };
-                let choice = Route::launch(checked.call.collective, checked.bytes, &exec.table);
-                self.collective(exec, &checked, checked.combine(), choice)?;
-                self.then = Some(Next::Exact(exact));
-            }
-        }
-        Ok(Step::Moved)
-    }
-
-    /// All cards are there: the call itself.
-    fn begin_direct(&mut self, exec: &mut Exec, then: Then) -> Result<()> {
-        let checked = &then.checked;
-        let cards = &self.cards[..exec.members.nranks as usize];
-        let Some(reached) =
-            exec.direct
-                .reached(cards, checked, std::mem::take(&mut self.copies))?
-        else {
-            self.exposed = None;
-            return self.collective(exec, checked, then.combine, then.otherwise);
-        };
-        let order = exec.direct_order(checked, then.combine, reached);
-        exec.begin(&mut self.flight, order)
-    }
+/// All cards are there: the call itself.
+fn begin_direct(op: &mut Op, exec: &mut Exec, then: Then) -> Result<()> {
+    let checked = &then.checked;
+    let cards = &op.cards[..exec.members.nranks as usize];
+    let Some(reached) = exec
+        .direct
+        .reached(cards, checked, std::mem::take(&mut op.copies))?
+    else {
+        op.exposed = None;
+        return collective(op, exec, checked, then.combine, then.otherwise);
+    };
+    let order = order::direct_order(exec, checked, then.combine, reached);
+    order::begin(exec, &mut op.flight, order)
 }
 
 /// Whether arrived blocks are folded in the order of ranks. Only the first 64 sources of a fold can

@@ -5,7 +5,7 @@ use super::direct::Card;
 use super::pushed::Exposed;
 use crate::base::Result;
 use crate::base::place::CallStack;
-use crate::comm::calling::call::Checked;
+use crate::comm::calling::checked::Checked;
 use crate::comm::calling::exact::Exact;
 use crate::comm::calling::notes::Pending;
 use crate::exec::combine::Combine;

@@ -2,11 +2,12 @@
 
 use crate::algo;
 use crate::base::Result;
-use crate::comm::calling::call::Checked;
+use crate::comm::calling::checked::Checked;
+use crate::comm::calling::placing;
 use crate::comm::owned::Exec;
 use crate::exec::HostFlight;
 use crate::exec::combine::Combine;
-use crate::exec::order::{LaunchOrder, SmallOrder};
+use crate::exec::order::LaunchOrder;
 use crate::exec::reach::PeerBuffers;
 use crate::plan::{Algorithm, Geometry, Placing, Protocol, Shape};
 use crate::tune::Choice;
@@ -15,125 +16,111 @@ use crate::tune::Choice;
 /// the data, small enough that folding begins early.
 const DIRECT_SLICE_BYTES: usize = 256 << 10;
 
-impl Checked {
-    /// How its elements combine.
-    pub fn combine(&self) -> Combine {
-        match &self.made {
-            Some(made) => (**made).clone(),
-            None => Combine::built_in(self.call.dtype, self.op),
-        }
-    }
-
-    /// The call as an engine runs it without a plan.
-    #[inline(always)]
-    pub fn small(&self) -> SmallOrder {
-        let call = &self.call;
-        SmallOrder {
-            collective: call.collective,
-            send: call.send,
-            recv: call.recv,
-            count: call.count,
-            dtype: call.dtype,
-            op: self.op,
-            signature: self.signature,
-            root: call.peer as usize,
-        }
+fn shape(exec: &Exec, checked: &Checked, choice: Choice) -> Shape {
+    let call = &checked.call;
+    let rooted = call.collective.has_root() || call.collective.is_point_to_point();
+    // What a rank does for itself only is the plan of one rank alone.
+    let (rank, nranks) = match choice.algorithm {
+        Algorithm::Local => (0, 1),
+        _ => (exec.members.rank, exec.members.nranks),
+    };
+    Shape {
+        collective: call.collective,
+        algorithm: choice.algorithm,
+        rank,
+        nranks,
+        root: if rooted { call.peer } else { 0 },
+        channels: choice.channels,
     }
 }
 
-impl Exec {
-    fn shape(&self, checked: &Checked, choice: Choice) -> Shape {
-        let call = &checked.call;
-        let rooted = call.collective.has_root() || call.collective.is_point_to_point();
-        // What a rank does for itself only is the plan of one rank alone.
-        let (rank, nranks) = match choice.algorithm {
-            Algorithm::Local => (0, 1),
-            _ => (self.members.rank, self.members.nranks),
-        };
-        Shape {
-            collective: call.collective,
-            algorithm: choice.algorithm,
-            rank,
-            nranks,
-            root: if rooted { call.peer } else { 0 },
-            channels: choice.channels,
-        }
-    }
+/// The numbers by which the network folds a call, if it does.
+fn folding(
+    exec: &Exec,
+    checked: &Checked,
+    combine: &Combine,
+    choice: Choice,
+) -> Option<(i32, i32)> {
+    let asks = choice.algorithm == Algorithm::CollNet && checked.made.is_none();
+    let folds = exec
+        .members
+        .folds
+        .filter(|_| asks && !combine.is_by_program())?;
+    folds.numbers(checked.call.dtype, checked.op?)
+}
 
-    /// The numbers by which the network folds a call, if it does.
-    fn folding(&self, checked: &Checked, combine: &Combine, choice: Choice) -> Option<(i32, i32)> {
-        let asks = choice.algorithm == Algorithm::CollNet && checked.made.is_none();
-        let folds = self
-            .members
-            .folds
-            .filter(|_| asks && !combine.is_by_program())?;
-        folds.numbers(checked.call.dtype, checked.op?)
+/// The order for a call that goes by one plan, over slots.
+pub(in crate::comm) fn order(
+    exec: &Exec,
+    checked: &Checked,
+    combine: Combine,
+    choice: Choice,
+) -> LaunchOrder {
+    let call = &checked.call;
+    let collective = call.collective;
+    let folding = folding(exec, checked, &combine, choice);
+    let mut shape = shape(exec, checked, choice);
+    if folding.is_some() {
+        shape.algorithm = Algorithm::Switch;
     }
+    let memory = (exec.sizes.buffer, exec.sizes.eager);
+    let usual = Choice::plain(collective, choice.algorithm, 1).protocol;
+    LaunchOrder {
+        shape,
+        placing: placing::placing(exec, checked, choice.algorithm, choice.channels),
+        protocol: choice.protocol.of_pairs(),
+        geometry: crate::tune::geometry(collective, choice.algorithm, usual, memory),
+        send: call.send,
+        recv: call.recv,
+        in_place: call.in_place(exec.members.rank, checked.bytes),
+        count: call.count,
+        blocks: (
+            collective.input_blocks(exec.members.nranks),
+            collective.output_blocks(exec.members.nranks),
+        ),
+        combine,
+        signature: checked.signature,
+        folding,
+        reach: None,
+        follows: false,
+        meets: false,
+    }
+}
 
-    /// The order for a call that goes by one plan, over slots.
-    pub fn order(&self, checked: &Checked, combine: Combine, choice: Choice) -> LaunchOrder {
-        let call = &checked.call;
-        let collective = call.collective;
-        let folding = self.folding(checked, &combine, choice);
-        let mut shape = self.shape(checked, choice);
-        if folding.is_some() {
-            shape.algorithm = Algorithm::Switch;
-        }
-        let memory = (self.sizes.buffer, self.sizes.eager);
-        let usual = Choice::plain(collective, choice.algorithm, 1).protocol;
-        LaunchOrder {
-            shape,
-            placing: self.placing(checked, choice.algorithm, choice.channels),
-            protocol: choice.protocol.of_pairs(),
-            geometry: crate::tune::geometry(collective, choice.algorithm, usual, memory),
-            send: call.send,
-            recv: call.recv,
-            in_place: call.in_place(self.members.rank, checked.bytes),
-            count: call.count,
-            blocks: (
-                collective.input_blocks(self.members.nranks),
-                collective.output_blocks(self.members.nranks),
-            ),
-            combine,
-            signature: checked.signature,
-            folding,
-            reach: None,
-            follows: false,
-            meets: false,
-        }
+/// The order for a call whose buffers all ranks reach where they lie.
+pub(in crate::comm) fn direct_order(
+    exec: &Exec,
+    checked: &Checked,
+    combine: Combine,
+    reached: PeerBuffers,
+) -> LaunchOrder {
+    let collective = checked.call.collective;
+    let algorithm = algo::direct(collective).unwrap_or(Algorithm::TwoShot);
+    let choice = Choice::plain(collective, algorithm, 1);
+    LaunchOrder {
+        shape: shape(exec, checked, choice),
+        placing: Placing::Planned,
+        protocol: Protocol::Simple,
+        geometry: Geometry::bundle(DIRECT_SLICE_BYTES * Geometry::SLOTS as usize),
+        folding: None,
+        reach: Some(reached),
+        ..order(exec, checked, combine, choice)
     }
+}
 
-    /// The order for a call whose buffers all ranks reach where they lie.
-    pub fn direct_order(
-        &self,
-        checked: &Checked,
-        combine: Combine,
-        reached: PeerBuffers,
-    ) -> LaunchOrder {
-        let collective = checked.call.collective;
-        let algorithm = algo::direct(collective).unwrap_or(Algorithm::TwoShot);
-        let choice = Choice::plain(collective, algorithm, 1);
-        LaunchOrder {
-            shape: self.shape(checked, choice),
-            placing: Placing::Planned,
-            protocol: Protocol::Simple,
-            geometry: Geometry::bundle(DIRECT_SLICE_BYTES * Geometry::SLOTS as usize),
-            folding: None,
-            reach: Some(reached),
-            ..self.order(checked, combine, choice)
-        }
-    }
-
-    /// Hands an order to the engine.
-    ///
-    /// # Errors
-    /// A connection cannot be made, or a token cannot hold its chunks.
-    pub fn begin(&mut self, flight: &mut HostFlight, order: LaunchOrder) -> Result<()> {
-        let nodes = &self.members.nodes;
-        let planner = |shape: &Shape| crate::algo::plan(shape, nodes);
-        let is_direct = order.reach.is_some();
-        self.counts.steps_planned += self.engine.add(flight, order, &planner)?;
-        self.counts.direct_calls += u64::from(is_direct);
-        Ok(())
-    }
+/// Hands an order to the engine.
+///
+/// # Errors
+/// A connection cannot be made, or a token cannot hold its chunks.
+pub(in crate::comm) fn begin(
+    exec: &mut Exec,
+    flight: &mut HostFlight,
+    order: LaunchOrder,
+) -> Result<()> {
+    let nodes = &exec.members.nodes;
+    let planner = |shape: &Shape| crate::algo::plan(shape, nodes);
+    let is_direct = order.reach.is_some();
+    exec.counts.steps_planned += exec.engine.add(flight, order, &planner)?;
+    exec.counts.direct_calls += u64::from(is_direct);
+    Ok(())
 }

@@ -10,7 +10,7 @@
 //! what all ranks allow is common to them. Blocks of an all-gather have one writer each; the
 //! results of the other collectives are one block, which is no input any more when it is written.
 
-use crate::comm::calling::call::Checked;
+use crate::comm::calling::checked::Checked;
 use crate::exec::reach::Pushed;
 use crate::plan::Collective;
 use crate::transport::memory;

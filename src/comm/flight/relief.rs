@@ -3,13 +3,13 @@
 
 use crate::base::own_thread;
 use crate::comm::owned::Exec;
-use crate::comm::state::Inner;
+use crate::comm::queue::Queue;
 use crate::transport::slots::{self, Holder};
 use crate::wire::ports::Ports;
 use std::sync::{Arc, Weak};
 use std::thread::Builder;
 
-impl Holder for Inner {
+impl Holder for Queue {
     fn while_idle(&self, see: &mut dyn FnMut(&mut Ports)) {
         // After a stop somebody who is late may still be reading.
         if self.is_stopped() {
@@ -18,7 +18,7 @@ impl Holder for Inner {
         // As a visitor: a call of the user that comes now waits, and is no mistake, also where an
         // operation of the program makes it.
         if let Some(mut exec) = self.exec.visitor()
-            && exec.queue.is_empty()
+            && exec.in_flight.is_empty()
         {
             see(exec.engine.ports());
         }
@@ -35,25 +35,23 @@ impl Holder for Inner {
 }
 
 /// Other communicators may have its connections give memory back while nothing is in flight.
-pub(in crate::comm) fn show(inner: &Arc<Inner>) {
-    let holder: Weak<Inner> = Arc::downgrade(inner);
+pub(in crate::comm) fn show(queue: &Arc<Queue>) {
+    let holder: Weak<Queue> = Arc::downgrade(queue);
     slots::show(holder);
 }
 
-impl Inner {
-    /// Before a call while nothing is in flight: gives memory back where there is too much.
-    #[inline]
-    pub(in crate::comm) fn relieve(&self, exec: &mut Exec) {
-        if slots::is_short() {
-            self.relieve_now(exec);
-        }
+/// Before a call while nothing is in flight: gives memory back where there is too much.
+#[inline]
+pub(in crate::comm) fn relieve(queue: &Queue, exec: &mut Exec) {
+    if slots::is_short() {
+        relieve_now(queue, exec);
     }
+}
 
-    #[cold]
-    fn relieve_now(&self, exec: &mut Exec) {
-        let of_rank = self.settings.slot_memory() as usize;
-        slots::relieve(of_rank, Some(exec.engine.ports()));
-    }
+#[cold]
+fn relieve_now(queue: &Queue, exec: &mut Exec) {
+    let of_rank = queue.settings.slot_memory() as usize;
+    slots::relieve(of_rank, Some(exec.engine.ports()));
 }
 
 #[cfg(test)]
@@ -85,7 +83,7 @@ mod tests {
                 let _ = &ends;
             };
             comm.user_op(true, sum).unwrap();
-            let looked_at = Arc::clone(&comm.inner);
+            let looked_at = Arc::clone(&comm.queue);
             let kept = (!is_last).then_some(comm);
             looked_at.let_go();
             match kept {
@@ -110,10 +108,10 @@ mod tests {
         let alone = Communicator::init_all(1, &CommConfig::default()).unwrap();
         let (is_held, has_begun) = (AtomicBool::new(false), Arc::new(AtomicBool::new(false)));
         let outcome = Arc::new(Mutex::new(None));
-        let inner = Arc::clone(&alone[0].inner);
+        let queue = Arc::clone(&alone[0].queue);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                inner.while_idle(&mut |_| {
+                queue.while_idle(&mut |_| {
                     is_held.store(true, Ordering::Release);
                     while !has_begun.load(Ordering::Acquire) {
                         std::thread::yield_now();

@@ -5,7 +5,7 @@ use super::op::Op;
 use super::wait::Waiter;
 use crate::base::{Error, Result};
 use crate::comm::calling::tally;
-use crate::comm::state::Inner;
+use crate::comm::queue::Queue;
 use crate::exec::operation::outside_operations;
 use crate::exec::{DeviceStream, Waiting};
 use crate::proxy::progress::Engine;
@@ -25,7 +25,7 @@ pub struct Stream {
 #[derive(Clone)]
 struct Last {
     /// A stream does not keep a communicator: whatever is in flight does.
-    inner: Weak<Inner>,
+    queue: Weak<Queue>,
     completion: Arc<Completion>,
     /// The other message of a SendRecv, which has an end of its own.
     half: Option<Arc<Completion>>,
@@ -42,20 +42,20 @@ impl Last {
         }
     }
 
-    fn wait(&self, inner: &Inner) -> Result<()> {
+    fn wait(&self, queue: &Queue) -> Result<()> {
         let _inside = Engine::global().enter();
-        let mut waiter = Waiter::new(inner, (self.name, None));
+        let mut waiter = Waiter::new(queue, (self.name, None));
         loop {
             if let Some(result) = self.result() {
                 return result;
             }
             if Engine::global().drive() {
                 waiter.moved();
-            } else if let Err(error) = waiter.pause(inner.blocked_on()) {
-                inner.stop(&error);
+            } else if let Err(error) = waiter.pause(queue.blocked_on()) {
+                queue.stop(&error);
                 // None of its calls touches a buffer after this returns.
                 while self.result().is_none() {
-                    inner.let_go();
+                    queue.let_go();
                     std::thread::yield_now();
                 }
                 return Err(error);
@@ -133,14 +133,14 @@ impl Stream {
     /// The stream, of one call, ends when `completion` does, and the message before it, if any.
     pub(in crate::comm) fn set_last(
         &self,
-        inner: &Arc<Inner>,
+        queue: &Arc<Queue>,
         completion: Arc<Completion>,
         name: &'static str,
     ) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let half = last.take().map(|before| before.completion);
         *last = Some(Last {
-            inner: Arc::downgrade(inner),
+            queue: Arc::downgrade(queue),
             completion,
             half,
             name,
@@ -148,11 +148,11 @@ impl Stream {
     }
 
     /// Makes `op` the last of the stream, behind the one before.
-    pub(in crate::comm) fn follow(&self, inner: &Arc<Inner>, op: &mut Op) {
+    pub(in crate::comm) fn follow(&self, queue: &Arc<Queue>, op: &mut Op) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let name = op.collective.name();
         let new = Last {
-            inner: Arc::downgrade(inner),
+            queue: Arc::downgrade(queue),
             completion: Arc::clone(&op.completion),
             half: None,
             name,
@@ -207,20 +207,20 @@ impl Stream {
     pub fn synchronize(&self) -> Result<()> {
         self.is_of_host()?;
         outside_operations("waits for a stream")?;
-        let (inner, last) = {
+        let (queue, last) = {
             let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(last) = last.as_ref() else {
                 return Ok(());
             };
-            let Some(inner) = last.inner.upgrade() else {
+            let Some(queue) = last.queue.upgrade() else {
                 return last.result().unwrap_or(Ok(()));
             };
-            (inner, last.clone())
+            (queue, last.clone())
         };
         let _timed = tally::waiting(match self.joins {
             true => "Wait",
             false => "StreamSynchronize",
         });
-        last.wait(&inner)
+        last.wait(&queue)
     }
 }

@@ -5,6 +5,7 @@ use crate::base::Result;
 use crate::base::alone::alone;
 use crate::base::clock;
 use crate::bootstrap::{ThreadsBootstrap, UniqueId};
+use crate::comm::RawCalls;
 use crate::comm::start::together::{self, Init};
 use crate::comm::{CommConfig, Communicator};
 use std::sync::Arc;

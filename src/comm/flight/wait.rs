@@ -10,8 +10,10 @@ use crate::base::{Code, Error, Result};
 use crate::comm::calling::waiting_call::WaitingCall;
 use crate::comm::failing::circle;
 use crate::comm::failing::fault;
+use crate::comm::failing::still_there;
 use crate::comm::failing::stood::Stood;
-use crate::comm::state::{Inner, WaitSetup};
+use crate::comm::health::Health;
+use crate::comm::identity::WaitSetup;
 use crate::exec::Waiting;
 use crate::exec::trace::Tracer;
 use crate::proxy::net::Links;
@@ -44,7 +46,7 @@ const SUSPICION: Duration = Duration::from_millis(200);
 /// The waiting of one call. Most calls hardly wait: what it takes to wait for long is made then,
 /// and elsewhere, as each small call moves this.
 pub(in crate::comm) struct Waiter<'a> {
-    inner: &'a Inner,
+    health: &'a Health,
     call: WaitingCall,
     spins: u32,
     long: Option<Box<Long<'a>>>,
@@ -52,9 +54,9 @@ pub(in crate::comm) struct Waiter<'a> {
 
 impl<'a> Waiter<'a> {
     #[inline(always)]
-    pub fn new(inner: &'a Inner, call: impl Into<WaitingCall>) -> Waiter<'a> {
+    pub fn new(health: &'a Health, call: impl Into<WaitingCall>) -> Waiter<'a> {
         Waiter {
-            inner,
+            health,
             call: call.into(),
             spins: 0,
             long: None,
@@ -74,7 +76,7 @@ impl<'a> Waiter<'a> {
     /// Gives MPI a turn if one is due, where the call itself is not held up.
     #[inline]
     fn turn(&self) {
-        if let Some(hook) = &self.inner.idle {
+        if let Some(hook) = &self.health.idle {
             turn::moving(hook);
         }
     }
@@ -82,12 +84,12 @@ impl<'a> Waiter<'a> {
     /// A look around while spinning.
     #[cold]
     fn look(&mut self, peer: usize) -> Result<()> {
-        if self.inner.is_stopped() {
+        if self.health.is_stopped() {
             return self.slow(peer);
         }
         if self.spins < MANY_POLLS {
             self.turn();
-        } else if let Some(hook) = &self.inner.idle {
+        } else if let Some(hook) = &self.health.idle {
             turn::waiting(hook);
         }
         std::hint::spin_loop();
@@ -96,18 +98,18 @@ impl<'a> Waiter<'a> {
 
     #[cold]
     fn slow(&mut self, peer: usize) -> Result<()> {
-        if self.inner.is_stopped() {
+        if self.health.is_stopped() {
             if let Some(long) = &mut self.long {
                 long.has_failed = true;
             }
-            return Err(self.inner.stop_error().during(self.call.name));
+            return Err(self.health.stop_error().during(self.call.name));
         }
-        let (inner, call) = (self.inner, self.call);
+        let (health, call) = (self.health, self.call);
         let long = self
             .long
-            .get_or_insert_with(|| Box::new(Long::begin(inner, call)));
+            .get_or_insert_with(|| Box::new(Long::begin(health, call)));
         // The call that waits is this thread's, whatever its end stops.
-        let result = long.wait(peer).map_err(|error| inner.tells(error));
+        let result = long.wait(peer).map_err(|error| health.tells(error));
         long.has_failed |= result.is_err();
         result
     }
@@ -115,7 +117,7 @@ impl<'a> Waiter<'a> {
 
 /// Waiting that has gone beyond spinning.
 struct Long<'a> {
-    inner: &'a Inner,
+    health: &'a Health,
     /// Its number among the noted waits, where they are noted.
     noted: Option<u64>,
     call: WaitingCall,
@@ -144,13 +146,16 @@ struct Long<'a> {
 }
 
 impl<'a> Long<'a> {
-    fn begin(inner: &'a Inner, call: WaitingCall) -> Long<'a> {
+    fn begin(health: &'a Health, call: WaitingCall) -> Long<'a> {
         if call.sends != SendNote::NOTHING {
-            inner.node.board(inner.rank as usize).note_sends(call.sends);
+            health
+                .node
+                .board(health.rank as usize)
+                .note_sends(call.sends);
         }
-        let noted = inner.whereabouts.as_ref().map(|here| here.waits(call));
+        let noted = health.whereabouts.as_ref().map(|here| here.waits(call));
         Long {
-            inner,
+            health,
             noted,
             call,
             since: clock::now(),
@@ -171,12 +176,12 @@ impl<'a> Long<'a> {
     }
 
     fn wait(&mut self, peer: usize) -> Result<()> {
-        if let (Some(here), Some(number)) = (&self.inner.whereabouts, self.noted) {
+        if let (Some(here), Some(number)) = (&self.health.whereabouts, self.noted) {
             here.waits_for(number, peer);
         }
         self.yields = self.yields.wrapping_add(1);
-        let carries = self.inner.links().is_some_and(Links::is_busy);
-        if let Some(hook) = &self.inner.idle {
+        let carries = self.health.links().is_some_and(Links::is_busy);
+        if let Some(hook) = &self.health.idle {
             self.has_turns = if self.is_short() {
                 turn::moving(hook)
             } else {
@@ -191,8 +196,8 @@ impl<'a> Long<'a> {
             }
         }
         // What comes over the network wakes from sleep, and other ranks may need the core for it.
-        let from_afar = carries && !self.inner.is_mate(peer as u32);
-        let patience = match self.inner.wait.yields {
+        let from_afar = carries && !self.health.is_mate(peer as u32);
+        let patience = match self.health.wait.yields {
             WaitSetup::NO_SLEEP => return self.give_way(peer),
             yields if from_afar => yields.min(NETWORK_YIELDS),
             yields => yields,
@@ -202,7 +207,7 @@ impl<'a> Long<'a> {
         }
         // Whoever goes to sleep knows first whether MPI moves data.
         if self.is_young
-            && let Some(hook) = &self.inner.idle
+            && let Some(hook) = &self.health.idle
         {
             self.has_turns = turn::waiting(hook);
         }
@@ -242,7 +247,7 @@ impl<'a> Long<'a> {
     /// Leaves out the rest of the yields before the first sleep, where they have taken enough of
     /// the processor.
     fn hurry(&mut self) {
-        let wait = &self.inner.wait;
+        let wait = &self.health.wait;
         if self.yields >= wait.yields || wait.yields == WaitSetup::NO_SLEEP {
             return;
         }
@@ -256,7 +261,7 @@ impl<'a> Long<'a> {
     /// Sleeps until something happens on the network, or for a nap, at most `rest`: ranks of this
     /// node ring the bell, which does not wake from this.
     fn sleep_on_network(&mut self, rest: Duration) {
-        let Some(links) = self.inner.links() else {
+        let Some(links) = self.health.links() else {
             return;
         };
         let mut set = Vec::new();
@@ -271,7 +276,7 @@ impl<'a> Long<'a> {
     /// The first call arms the bell and goes back to look once more; the next ones sleep. Arming
     /// may interrupt all ranks of the node, so it is done once.
     fn sleep(&mut self, rest: Duration) {
-        let bell = self.inner.node.own_bell(self.inner.rank as usize);
+        let bell = self.health.node.own_bell(self.health.rank as usize);
         self.ticket = Some(match self.ticket.take() {
             None => bell.arm(&SystemFutex),
             Some(ticket) => {
@@ -285,11 +290,10 @@ impl<'a> Long<'a> {
     /// Reasons to stop or to speak that need the clock.
     fn look(&mut self, peer: usize) -> Result<()> {
         let waited = self.since.waited();
-        self.inner
-            .is_still_there(&mut self.ended, self.call.name, peer)?;
-        let wait = &self.inner.wait;
+        still_there::is_still_there(self.health, &mut self.ended, self.call.name, peer)?;
+        let wait = &self.health.wait;
         if waited >= self.compared {
-            if let Err(error) = fault::check_left(self.inner, &self.call, peer) {
+            if let Err(error) = fault::check_left(self.health, &self.call, peer) {
                 if self.left {
                     return Err(error);
                 }
@@ -299,45 +303,45 @@ impl<'a> Long<'a> {
             let is_first = self.compared == SUSPICION;
             self.compared = waited * 2;
             if is_first && self.call.sends != SendNote::NOTHING {
-                circle::forget_others(self.inner);
+                circle::forget_others(self.health);
             }
             // The boards of other nodes are as they were told: the answer counts the next time.
-            self.inner.alarm(Alarm::Ask);
-            let queued = self.inner.blocked.call.load(Ordering::Relaxed);
-            if let Some(call) = self.call.number.or((queued != 0).then_some(queued)) {
-                fault::compare_recent(self.inner, call)?;
+            self.health.alarm(Alarm::Ask);
+            let healthd = self.health.blocked.call.load(Ordering::Relaxed);
+            if let Some(call) = self.call.number.or((healthd != 0).then_some(healthd)) {
+                fault::compare_recent(self.health, call)?;
             }
         }
         let warns = !wait.warn_after.is_zero() && waited >= wait.warn_after;
-        if warns && !self.warned && self.inner.network.is_some() && self.asked.is_none() {
+        if warns && !self.warned && self.health.network.is_some() && self.asked.is_none() {
             self.asked = Some(waited);
-            self.inner.alarm(Alarm::Ask);
+            self.health.alarm(Alarm::Ask);
         }
         let answered = self.asked.is_none_or(|asked| waited >= asked + SUSPICION);
         if warns && !self.warned && answered {
             self.warned = true;
-            let late = fault::late(self.inner, &self.call, peer);
+            let late = fault::late(self.health, &self.call, peer);
             tracing::warn!(
                 "kolo: rank {}: {}{} has waited {:.0} s for {}{}",
-                self.inner.rank,
+                self.health.rank,
                 self.call.name,
-                self.inner.on(),
+                self.health.on(),
                 waited.as_secs_f64(),
                 late.who,
                 late.advice(),
             );
-            if let Some(links) = self.inner.links() {
+            if let Some(links) = self.health.links() {
                 tracing::debug!("kolo: meanwhile {}", links.picture());
             }
         }
         if !wait.timeout.is_zero() && waited >= wait.timeout {
-            let late = fault::late(self.inner, &self.call, peer);
+            let late = fault::late(self.health, &self.call, peer);
             let remedy = late.remedy.map_or_else(
                 || {
                     format!(
                         "look into the output of that rank, which may compute, write files or \
                          hang; {} is how long calls wait here, and none is without limit",
-                        fault::limit(&self.inner.settings, wait.timeout)
+                        fault::limit(&self.health.settings, wait.timeout)
                     )
                 },
                 str::to_owned,
@@ -360,15 +364,15 @@ impl Waiting for Waiter<'_> {
     #[inline]
     fn moved(&mut self) -> Result<()> {
         Waiter::moved(self);
-        match self.inner.is_stopped() {
+        match self.health.is_stopped() {
             false => Ok(()),
-            true => Err(self.inner.stop_error().during(self.call.name)),
+            true => Err(self.health.stop_error().during(self.call.name)),
         }
     }
 
     #[inline(always)]
     fn pause(&mut self, peer: usize) -> Result<()> {
-        if let Some(links) = self.inner.links()
+        if let Some(links) = self.health.links()
             && links.is_busy()
         {
             // A look at the network is a system call: giving the core away as well costs little,
@@ -382,7 +386,7 @@ impl Waiting for Waiter<'_> {
             };
         }
         self.spins = self.spins.wrapping_add(1);
-        if self.spins < self.inner.wait.spins {
+        if self.spins < self.health.wait.spins {
             if self.spins.is_multiple_of(LOOK_EVERY) {
                 return self.look(peer);
             }
@@ -395,15 +399,18 @@ impl Waiting for Waiter<'_> {
 
 impl Drop for Long<'_> {
     fn drop(&mut self) {
-        if let (Some(here), Some(number)) = (&self.inner.whereabouts, self.noted) {
+        if let (Some(here), Some(number)) = (&self.health.whereabouts, self.noted) {
             here.goes_on(number);
         }
         if self.call.sends != SendNote::NOTHING && !self.has_failed {
-            let board = self.inner.node.board(self.inner.rank as usize);
+            let board = self.health.node.board(self.health.rank as usize);
             board.note_sends(SendNote::NOTHING);
         }
         if self.ticket.take().is_some() {
-            self.inner.node.own_bell(self.inner.rank as usize).disarm();
+            self.health
+                .node
+                .own_bell(self.health.rank as usize)
+                .disarm();
         }
     }
 }
@@ -416,11 +423,11 @@ mod tests {
     /// Else the progress thread keeps away from work that is begun meanwhile.
     #[test]
     fn whoever_sleeps_does_not_drive() {
-        let comms = Communicator::init_all(2, &CommConfig::default()).unwrap();
-        let mut long = Long::begin(&comms[0].inner, ("a test", None).into());
+        let ranks = Health::alone(2, 100);
+        let mut long = Long::begin(&ranks[0], ("a test", None).into());
         // As where something was in flight a moment ago.
         long.inside = Some(Engine::global().enter());
-        long.yields = comms[0].inner.wait.yields;
+        long.yields = ranks[0].wait.yields;
         let mut idle_looks = 0;
         while idle_looks < 100 {
             long.wait(1).unwrap();
@@ -438,18 +445,18 @@ mod tests {
     fn a_rank_that_waits_sleeps_before_it_has_taken_much_of_a_core() {
         use std::sync::atomic::AtomicBool;
         let comms = Communicator::init_all(2, &CommConfig::default()).unwrap();
-        let (inner, over) = (&comms[0].inner, AtomicBool::new(false));
-        let most = 2 * inner.wait.yields_for;
+        let (queue, over) = (&comms[0].queue, AtomicBool::new(false));
+        let most = 2 * queue.wait.yields_for;
         assert!(most < Duration::from_millis(20), "{most:?}");
         let took = std::thread::scope(|scope| {
-            for _ in 0..2 * inner.wait.crowding.cores.min(8) {
+            for _ in 0..2 * queue.wait.crowding.cores.min(8) {
                 scope.spawn(|| {
                     while !over.load(Ordering::Relaxed) {
                         std::thread::yield_now();
                     }
                 });
             }
-            let mut long = Long::begin(inner, ("a test", None).into());
+            let mut long = Long::begin(queue, ("a test", None).into());
             let begin = clock::busy();
             while long.ticket.is_none() {
                 long.wait(1).unwrap();
@@ -464,20 +471,20 @@ mod tests {
     #[test]
     fn for_which_message_a_call_waited_stays_known_when_another_rank_stops_it() {
         use crate::comm::Collective;
-        let comms = Communicator::init_all(2, &CommConfig::default()).unwrap();
+        let ranks = Health::alone(2, 100);
         let sends = SendNote::message(1, 800);
         let call = WaitingCall {
             sends,
             ..(Collective::Send.name(), None).into()
         };
-        let noted = || comms[1].inner.node.board(0).sends();
-        let mut waiter = Waiter::new(&comms[0].inner, call);
+        let noted = || ranks[1].node.board(0).sends();
+        let mut waiter = Waiter::new(&ranks[0], call);
         waiter.slow(1).unwrap();
         assert_eq!(noted(), sends);
         waiter.moved();
         assert_eq!(noted(), SendNote::NOTHING);
         waiter.slow(1).unwrap();
-        comms[1].abort().unwrap();
+        ranks[1].stop(&Error::usage("called off", ""));
         waiter.slow(1).expect_err("the communicator has stopped");
         drop(waiter);
         assert_eq!(noted(), sends);

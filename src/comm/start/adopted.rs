@@ -22,7 +22,8 @@ use crate::bootstrap::Bootstrap;
 use crate::bootstrap::report::Reported;
 use crate::comm::flight::turn::IdleHook;
 use crate::comm::logging::Acting;
-use crate::comm::{CommConfig, CommDevice, Communicator};
+use crate::comm::queue::Queue;
+use crate::comm::{CommConfig, CommDevice};
 use crate::config::Settings;
 use crate::proxy::Watch;
 use crate::transport::pool::Lease;
@@ -63,7 +64,7 @@ pub(in crate::comm) fn fuzz(bytes: &[u8]) -> (&'static str, bool) {
 /// A communicator of this process. Another thread may end it meanwhile, so what is needed of it is
 /// held.
 struct LivingParent {
-    parent: Communicator,
+    parent: Arc<Queue>,
     watch: Arc<Watch>,
     known: KnownParent,
 }
@@ -72,16 +73,15 @@ struct LivingParent {
 fn mine(settings: &Result<Settings>, config: &CommConfig) -> Vec<LivingParent> {
     let mut all = living::all();
     // Equal ones stay in the order in which they were made, which is that of other ranks.
-    all.sort_by_key(|inner| std::cmp::Reverse(inner.nranks));
+    all.sort_by_key(|queue| std::cmp::Reverse(queue.nranks));
     all.truncate(SHOWN);
-    let communicators = all.into_iter().map(|inner| Communicator { inner });
-    let candidates = communicators.filter_map(|parent| {
-        let watch = parent.inner.watch()?;
+    let candidates = all.into_iter().filter_map(|parent| {
+        let watch = parent.watch()?;
         // A child is where its parent is.
-        let on_host = [parent.device(), config.device] == [CommDevice::Host; 2];
+        let on_host = [parent.device, config.device] == [CommDevice::Host; 2];
         let known = KnownParent {
-            id: parent.inner.nonce.0,
-            rank: parent.rank(),
+            id: parent.nonce.0,
+            rank: parent.rank,
             offer: if on_host {
                 kin::offer(&parent, settings)
             } else {
@@ -117,7 +117,7 @@ pub(in crate::comm) fn adopt(
     bootstrap: &dyn Bootstrap,
     (settings, config): (&Result<Settings>, &CommConfig),
     idle: Option<&IdleHook>,
-) -> Result<Option<Communicator>> {
+) -> Result<Option<Arc<Queue>>> {
     let random = meet::draw();
     let parents = match &random {
         Ok(_) => mine(settings, config),
@@ -157,10 +157,10 @@ pub(in crate::comm) fn adopt(
     // The own error says more.
     let made = made?;
     let everybody = reports.and_then(|reports| heard(&child, &reports));
-    everybody.inspect_err(|error| made.inner.stop(error))?;
-    if made.rank() == 0 {
+    everybody.inspect_err(|error| made.stop(error))?;
+    if made.rank == 0 {
         let _acting = Acting::rank(Rank(0));
-        let (name, of) = (&made.inner.name, &parent.inner.name);
+        let (name, of) = (&made.name, &parent.name);
         tracing::info!("communicator {name}: made of what communicator {of} has");
     }
     summary::tell(&made, config);
@@ -170,7 +170,7 @@ pub(in crate::comm) fn adopt(
 /// The region that rank 0 takes, and on rank 0 what holds it.
 fn region(
     bootstrap: &dyn Bootstrap,
-    parent: &Communicator,
+    parent: &Arc<Queue>,
     settings: &Settings,
 ) -> Result<(kin::Said, Lease)> {
     let (said, held) = match bootstrap.rank() {
@@ -188,7 +188,7 @@ fn heard(child: &Child, reports: &[Vec<u8>]) -> Result<()> {
     let Some(rank) = reports.iter().position(|report| !report.is_empty()) else {
         return Ok(());
     };
-    let place = format!(" on {}", child.parent.inner.place(child.members[rank]));
+    let place = format!(" on {}", child.parent.place(child.members[rank]));
     let why: Reported = record::decode(&reports[rank])?;
     Err(why.by(Rank(rank as u32), &place).told_elsewhere(true))
 }

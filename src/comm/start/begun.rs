@@ -16,9 +16,9 @@ use super::joining;
 use crate::base::birth::Birth;
 use crate::base::{Error, Rank, Result, caught, fork, own_thread, turns};
 use crate::bootstrap::UniqueId;
-use crate::comm::communicator::called_off;
-use crate::comm::state::Inner;
-use crate::comm::{CommConfig, Communicator};
+use crate::comm::CommConfig;
+use crate::comm::failing::parting::{abort_for, called_off};
+use crate::comm::queue::Queue;
 use crate::proxy::service;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
@@ -34,25 +34,25 @@ const CALL: &str = "CommInitRank";
 /// Where a start has come to.
 enum Becoming {
     Waiting,
-    Made(Communicator),
+    Made(Arc<Queue>),
     /// The program has it. It must not live longer for having been begun.
-    Given(Weak<Inner>),
+    Given(Weak<Queue>),
     Failed(Error),
 }
 
 impl Becoming {
     /// Tells the program how the start ended: its communicator, once, or its error. The program
     /// keeps the communicator from then on.
-    fn tell(&mut self) -> Result<Option<Communicator>> {
+    fn tell(&mut self) -> Result<Option<Arc<Queue>>> {
         match self {
             Becoming::Waiting => Ok(None),
-            Becoming::Made(communicator) => {
-                let made = communicator.clone();
-                *self = Becoming::Given(Arc::downgrade(&made.inner));
+            Becoming::Made(queue) => {
+                let made = Arc::clone(queue);
+                *self = Becoming::Given(Arc::downgrade(&made));
                 Ok(Some(made))
             }
             Becoming::Given(given) => match given.upgrade() {
-                Some(inner) => Ok(Some(Communicator { inner })),
+                Some(queue) => Ok(Some(queue)),
                 None => Err(Error::usage(
                     "the communicator was there, and the program has dropped it since",
                     "keep what the start gave, as long as it is used",
@@ -82,7 +82,7 @@ impl Making {
 
     /// The thread puts down what it came to. Where nobody waits for that any more, the others must
     /// hear it.
-    fn put(&self, made: Result<Communicator>, birth: &Birth) {
+    fn put(&self, made: Result<Arc<Queue>>, birth: &Birth) {
         birth.leave();
         let mut state = self.lock();
         if matches!(*state, Becoming::Waiting) {
@@ -92,15 +92,16 @@ impl Making {
         }
         drop(state);
         if let (Ok(made), Err(why)) = (made, birth.go_on()) {
-            made.abort_for(&why);
+            abort_for(&made, &why);
         }
     }
 }
 
 /// A communicator that was begun by [`Communicator::begin`], and is being made meanwhile.
 ///
-/// Dropped before it is there, it is called off as by [`Starting::abort`].
-pub struct Starting {
+/// Dropped before it is there, it is called off as by [`BegunStart::abort`].
+#[doc(hidden)]
+pub struct BegunStart {
     nranks: u32,
     birth: Arc<Birth>,
     outcome: Arc<Making>,
@@ -109,21 +110,21 @@ pub struct Starting {
     generation: u32,
 }
 
-impl Communicator {
-    /// Begins to join, and returns at once: [`Starting`] tells when the communicator is there. One
-    /// thread may begin many so, even several ranks of one communicator. Only a start by unique id
-    /// has this form: one by MPI, by a launcher or by [`Communicator::split`] blocks.
-    ///
-    /// # Errors
-    /// Wrong ranks, an id that is none; `SystemError` without a thread for it. Every other error of
-    /// [`Communicator::init_rank`] comes from [`Starting`].
-    pub fn begin(nranks: u32, id: &UniqueId, rank: u32, config: &CommConfig) -> Result<Starting> {
-        let begun = begin_as((nranks, rank), id, config);
-        begun.map_err(|error| error.at(Rank(rank)).during(CALL))
-    }
+/// Begins to join as `rank` of `nranks`.
+///
+/// # Errors
+/// As [`Communicator::begin`].
+pub(in crate::comm) fn begin(
+    nranks: u32,
+    id: &UniqueId,
+    rank: u32,
+    config: &CommConfig,
+) -> Result<BegunStart> {
+    let begun = begin_as((nranks, rank), id, config);
+    begun.map_err(|error| error.at(Rank(rank)).during(CALL))
 }
 
-fn begin_as((nranks, rank): (u32, u32), id: &UniqueId, config: &CommConfig) -> Result<Starting> {
+fn begin_as((nranks, rank): (u32, u32), id: &UniqueId, config: &CommConfig) -> Result<BegunStart> {
     if rank >= nranks {
         return Err(Error::argument(
             format!("rank {rank} of {nranks} does not exist"),
@@ -147,7 +148,7 @@ fn begin_as((nranks, rank): (u32, u32), id: &UniqueId, config: &CommConfig) -> R
         let what = "could not start a thread in which the communicator begins";
         Error::system(what, &error, service::THREADS_SHORT)
     })?;
-    Ok(Starting {
+    Ok(BegunStart {
         nranks,
         birth,
         outcome,
@@ -156,7 +157,7 @@ fn begin_as((nranks, rank): (u32, u32), id: &UniqueId, config: &CommConfig) -> R
     })
 }
 
-impl Starting {
+impl BegunStart {
     /// The rank that this will be.
     pub fn rank(&self) -> u32 {
         self.birth.rank().0
@@ -172,13 +173,11 @@ impl Starting {
         self.birth.phase().name()
     }
 
-    /// The communicator, if it is there by now. Does not wait. It is the program's then, and ends
-    /// when the program drops it, whether this is kept or not.
+    /// The communicator, if it is there by now.
     ///
     /// # Errors
-    /// Why there will be none: as [`Communicator::init_rank`]; `RemoteError` after
-    /// [`Starting::abort`]; `InvalidUsage` in a forked child, and once it was dropped.
-    pub fn poll(&self) -> Result<Option<Communicator>> {
+    /// Why there will be none.
+    pub(in crate::comm) fn poll_queue(&self) -> Result<Option<Arc<Queue>>> {
         self.is_here()?;
         let told = self.outcome.lock().tell();
         if !matches!(told, Ok(None)) {
@@ -187,17 +186,9 @@ impl Starting {
         told
     }
 
-    /// Waits until the communicator is there.
-    ///
-    /// # Errors
-    /// As [`Starting::poll`].
-    pub fn wait(self) -> Result<Communicator> {
-        loop {
-            if let Some(communicator) = self.poll()? {
-                return Ok(communicator);
-            }
-            drop(self.outcome.when_ended(Duration::MAX));
-        }
+    /// Returns when it has ended, or has been waited for so long.
+    pub(in crate::comm) fn when_ended(&self, limit: Duration) {
+        drop(self.outcome.when_ended(limit));
     }
 
     /// Ends the start in whatever phase it is, and lets the other ranks know; they fail, for a
@@ -208,7 +199,7 @@ impl Starting {
         self.give_up("called CommAbort");
     }
 
-    /// Ends the start as [`Starting::abort`] does, where the program `did` something else than
+    /// Ends the start as [`BegunStart::abort`] does, where the program `did` something else than
     /// call it: the other ranks are told these words.
     #[doc(hidden)]
     pub fn give_up(&self, did: &str) {
@@ -237,10 +228,10 @@ impl Starting {
                 END_LIMIT.as_secs()
             ),
             // The others have it too, and must hear of this.
-            Becoming::Made(made) => made.abort_for(&reason),
+            Becoming::Made(made) => abort_for(&made, &reason),
             Becoming::Given(given) => {
-                if let Some(inner) = given.upgrade() {
-                    Communicator { inner }.abort_for(&reason);
+                if let Some(queue) = given.upgrade() {
+                    abort_for(&queue, &reason);
                 }
             }
             Becoming::Failed(_) => {}
@@ -286,7 +277,7 @@ impl Starting {
     }
 }
 
-impl Drop for Starting {
+impl Drop for BegunStart {
     fn drop(&mut self) {
         if self.is_inherited() {
             // The thread is its parent's.
@@ -304,7 +295,7 @@ impl Drop for Starting {
     }
 }
 
-impl std::fmt::Debug for Starting {
+impl std::fmt::Debug for BegunStart {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (rank, nranks, phase) = (self.rank(), self.nranks, self.phase());
         write!(f, "a start of rank {rank} of {nranks} in phase `{phase}`")
@@ -315,6 +306,7 @@ impl std::fmt::Debug for Starting {
 mod tests {
     use super::*;
     use crate::base::Code;
+    use crate::comm::Communicator;
 
     /// A report of where the ranks are must not say of it that it begins.
     #[test]
@@ -338,7 +330,7 @@ mod tests {
             state: Mutex::new(Becoming::Failed(birth.reason(CALL))),
             ended: Condvar::new(),
         };
-        making.put(Ok(own), &birth);
+        making.put(Ok(own.queue), &birth);
         let error = making.lock().tell().unwrap_err();
         assert_eq!(error.code, Code::RemoteError);
         let heard = other.async_error().unwrap_err().to_string();

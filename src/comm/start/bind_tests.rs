@@ -1,6 +1,7 @@
 //! A plan that cannot be bound on one rank, as it has no memory for a connection: the others, who
 //! count on the call from its beginning, hear why it does not come.
 
+use crate::comm::RawCalls;
 use crate::comm::calling::group;
 use crate::comm::{Call, Collective, CommConfig, Communicator, RedOp, Stream};
 use crate::dtype::DataType;
@@ -30,7 +31,7 @@ fn heard(
     calls: impl Fn(&Communicator) -> crate::base::Result<()> + Sync,
 ) {
     comms[0]
-        .inner
+        .queue
         .user()
         .unwrap()
         .engine
@@ -174,7 +175,7 @@ fn a_group_that_is_too_large_touches_nothing() {
                     "{error}"
                 );
                 reduce(comm).unwrap();
-                assert_eq!(comm.inner.user().unwrap().counts.calls, 1);
+                assert_eq!(comm.queue.user().unwrap().counts.calls, 1);
             });
         }
     });

@@ -4,13 +4,16 @@
 //! Either all ranks are on devices or none is. What a rank shows is a card: which device, and
 //! whether lines of 128 bytes stay whole on it.
 
+pub(in crate::comm) mod card;
 pub(in crate::comm) mod carrier;
 
+use self::card::DeviceCard;
 use self::carrier::StageCarrier;
-use super::net::{Network, Party};
+use super::party::Party;
 use crate::base::{Error, Rank, Result};
 use crate::comm::CommDevice;
 use crate::comm::failing::stood::Stood;
+use crate::comm::network::Network;
 use crate::comm::owned::OnDevice;
 use crate::config::{Origin, Settings};
 use crate::cuda::{Context, DeviceAttribute, DeviceKernels, HostMapping};
@@ -25,22 +28,8 @@ use crate::transport::segment::{Key, Nonce};
 use crate::tune::{Inputs, Table, device};
 use crate::wire::carrier::DeviceCarrier;
 use crate::wire::gpu::SLOTS;
-use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::sync::Arc;
-
-/// Facts about a rank's device that every rank is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::comm) struct DeviceCard {
-    /// Among those that its process sees.
-    number: u32,
-    /// Identifies the device for all processes.
-    uuid: [u8; 16],
-    /// Its architecture, 90 for 9.0.
-    architecture: u32,
-    /// Blocks of kernels that it runs at a time.
-    resident: u32,
-}
 
 /// From this architecture on a warp's store of 128 bytes arrives whole.
 const LL128_ARCHITECTURE: u32 = 70;

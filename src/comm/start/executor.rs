@@ -3,13 +3,14 @@
 
 use super::cma::Private;
 use super::layout::{EAGER_BYTES, slot_bytes};
-use super::net::Network;
 use super::{net, tuning};
 use crate::base::Result;
 use crate::comm::failing::stood::Stood;
 use crate::comm::flight::direct::Direct;
+use crate::comm::network::Network;
 use crate::comm::owned::Exec;
 use crate::comm::owned::{self, Faults, Members, Reused, Sizes, Totals};
+use crate::comm::start::party::{Party, plain_channels};
 use crate::config;
 use crate::exec::host::trials::StoreTrials;
 use crate::exec::host::{HostEngine, Wires, launch};
@@ -23,7 +24,7 @@ use std::collections::VecDeque;
 
 /// Connections, tables and kernels of a rank.
 pub(in crate::comm) fn exec(
-    party: &net::Party,
+    party: &Party,
     (mut inputs, nodes, kind): (Inputs, Nodes, Stores),
     direct: Direct,
     network: Option<&Network>,
@@ -39,7 +40,7 @@ pub(in crate::comm) fn exec(
     let bounded = bounded.bounded_by(settings.slot_memory() as usize, here.count());
     let (source, bell) = (Box::new(bounded), Box::new(node.clone()));
     let mut wires = Wires::new((me, all, layout.channels), node.fans(), source, bell);
-    wires.place_on(net::plain_channels(settings, layout.channels));
+    wires.place_on(plain_channels(settings, layout.channels));
     wires.carried = network.map_or_else(Default::default, |it| net::carried(&it.links));
     wires.sends_meet = settings.check();
     let flip = settings.fault_flip().filter(|flip| flip.rank == rank.0);
@@ -67,7 +68,7 @@ pub(in crate::comm) fn exec(
             eager: EAGER_BYTES,
         },
         table: Table::remembered(inputs),
-        queue: VecDeque::new(),
+        in_flight: VecDeque::new(),
         scratch: Reused {
             exact: Default::default(),
             spare: None,
@@ -95,12 +96,12 @@ pub(in crate::comm) fn exec(
 
 /// How the buffers of the other ranks are reached, where all are on one node.
 pub(in crate::comm) fn reach(
-    party: &net::Party,
+    party: &Party,
     services: Vec<Address>,
     mark: Mark,
     marks: &[MarkCard],
 ) -> Result<Direct> {
-    let net::Party {
+    let Party {
         bootstrap,
         settings,
         places,
@@ -115,7 +116,7 @@ pub(in crate::comm) fn reach(
 
 /// Makes the [`Direct`] of ranks that have agreed on `private` already.
 pub(in crate::comm) fn direct(
-    party: &net::Party,
+    party: &Party,
     services: Vec<Address>,
     mark: Mark,
     private: Option<Private>,

@@ -33,7 +33,7 @@ fn found(comm: &Communicator, config: &CommConfig) -> [Fencing; 2] {
             .unwrap();
         assert_eq!(sum, [14 * round + 1]);
     }
-    [comm, &part].map(|it| it.inner.node.fencing())
+    [comm, &part].map(|it| it.queue.node.fencing())
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Facts and memory that a communicator on one node hands to those that are split from it
 //! ([`super::kin`]).
 
-use super::device::DeviceCard;
+use super::device::card::DeviceCard;
 use crate::base::Rank;
 use crate::comm::failing::deaths::Deaths;
 use crate::plan::Nodes;

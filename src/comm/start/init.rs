@@ -11,13 +11,13 @@
 //! 4. The ranks of the node share memory under the nonce.
 //! 5. Limits are bound into tables; a barrier ends the initialisation.
 
-use super::device::{self, DeviceCard};
+use super::device;
+use super::device::card::DeviceCard;
 use super::executor::{exec, reach};
 use super::heritage::Kin;
 use super::layout::{head_offset, layout, lengths};
 use super::made::{Made, put_together};
 use super::meet::{GraphText, Met, meet};
-use super::net::Network;
 use super::orders::Speech;
 use super::{by_switch, net, orders, pinning, stores, summary, tuning};
 use crate::base::birth::{Birth, StartPhase};
@@ -25,12 +25,16 @@ use crate::base::record::{self, Record};
 use crate::base::starts::{self, Start};
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::Bootstrap;
+use crate::comm::CommConfig;
 use crate::comm::calling::tally;
 use crate::comm::failing::deaths::Deaths;
 use crate::comm::flight::turn::{self, IdleHook};
 use crate::comm::logging::{self, Acting};
+use crate::comm::network::Network;
 use crate::comm::owned::Exec;
-use crate::comm::{CommConfig, Communicator};
+use crate::comm::queue::Queue;
+use crate::comm::start::community;
+use crate::comm::start::party::Party;
 use crate::config::Settings;
 use crate::plan::Nodes;
 use crate::proxy::service::Address;
@@ -233,27 +237,27 @@ impl Shared {
 
 /// The network to other nodes, and what folds in it, if there are any.
 fn connect(
-    party: &net::Party,
+    party: &Party,
     watch: &Watch,
     deaths: &Arc<Deaths>,
     nodes: &Nodes,
 ) -> Result<Option<Network>> {
-    let mut network = party.meet(watch, deaths.callback("cannot be reached"))?;
+    let mut network = net::meet(party, watch, deaths.callback("cannot be reached"))?;
     if let Some(network) = &mut network {
-        network.fold(party, nodes)?;
+        net::fold(network, party, nodes)?;
     }
     Ok(network)
 }
 
 /// Returns when all ranks are as far as this one.
-fn all_ready(bootstrap: &dyn Bootstrap, communicator: &Communicator, birth: &Birth) -> Result<()> {
+fn all_ready(bootstrap: &dyn Bootstrap, communicator: &Arc<Queue>, birth: &Birth) -> Result<()> {
     let met = || {
         birth.enter(StartPhase::Ending)?;
-        communicator.inner.send_for_others()?;
+        community::send_for_others(communicator)?;
         bootstrap.barrier()
     };
     // Some may be through already, and would hear only that this rank has left.
-    met().inspect_err(|error| communicator.inner.stop(error))?;
+    met().inspect_err(|error| communicator.stop(error))?;
     birth.end();
     Ok(())
 }
@@ -275,7 +279,7 @@ pub(in crate::comm) fn with_settings(
     config: &CommConfig,
     means: Means,
     birth: &Birth,
-) -> Result<Communicator> {
+) -> Result<Arc<Queue>> {
     let (rank, nranks) = (bootstrap.rank(), bootstrap.nranks());
     let (_timed, _acting) = (tally::waiting("CommInit"), Acting::rank(rank));
     begin(&settings, rank);
@@ -301,7 +305,7 @@ pub(in crate::comm) fn with_settings(
     let deaths = Arc::<Deaths>::default();
     let (node, shared) = share_memory(bootstrap, &places, nonce, memory, &deaths)?;
     birth.enter(StartPhase::Reaching)?;
-    let party = net::Party {
+    let party = Party {
         bootstrap,
         settings: &settings,
         places: &places,

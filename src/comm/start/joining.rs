@@ -5,14 +5,28 @@ use super::adopted;
 use super::init::{Means, begin, with_settings};
 use crate::base::birth::{Birth, StartPhase};
 use crate::base::float_env::FloatEnv;
+use crate::base::starts::{self, Start};
 use crate::base::{Error, Rank, Result, turns};
 use crate::bootstrap::{Bootstrap, Launch, NetSettings, TcpRing, ThreadsBootstrap, UniqueId};
 use crate::comm::calling::tally;
 use crate::comm::failing::report;
-use crate::comm::logging::Acting;
-use crate::comm::{CommConfig, CommDevice, Communicator};
+use crate::comm::flight::turn::{self, IdleHook};
+use crate::comm::logging::{self, Acting};
+use crate::comm::queue::Queue;
+use crate::comm::{CommConfig, CommDevice};
 use crate::config::Settings;
 use std::sync::Arc;
+
+/// Makes the id of a communicator, and its root in this process.
+///
+/// # Errors
+/// A bad setting; no usable network interface.
+pub(in crate::comm) fn unique_id() -> Result<UniqueId> {
+    // The first parts of a process, if nothing has started them: the root is the second one.
+    logging::ensure();
+    starts::note(Start::Bootstrap);
+    UniqueId::create(&NetSettings::from(&Settings::load(&[])?))
+}
 
 /// The settings of a new communicator, unless the caller has failed to say what it wants.
 pub(in crate::comm) fn settings(config: &CommConfig) -> Result<Settings> {
@@ -43,7 +57,7 @@ pub(in crate::comm) fn over_tcp(
     id: &UniqueId,
     rank: u32,
     config: &CommConfig,
-) -> Result<Communicator> {
+) -> Result<Arc<Queue>> {
     let settings = settings(config);
     let birth = Arc::new(Birth::awaited(Rank(rank), held(&settings)));
     over_tcp_as(call, (nranks, id), settings, config, &birth)
@@ -62,7 +76,7 @@ pub(in crate::comm) fn over_tcp_as(
     settings: Result<Settings>,
     config: &CommConfig,
     birth: &Arc<Birth>,
-) -> Result<Communicator> {
+) -> Result<Arc<Queue>> {
     // Estimating times is not the program's arithmetic.
     let _program = FloatEnv::hold();
     let rank = birth.rank();
@@ -112,7 +126,7 @@ pub(in crate::comm) fn launched(
     call: &'static str,
     find: impl FnOnce(&NetSettings) -> Result<Launch>,
     config: &CommConfig,
-) -> Result<Communicator> {
+) -> Result<Arc<Queue>> {
     // With settings that are wrong here, this rank meets the others all the same, to tell them.
     let net = settings(config).map_or_else(|_| NetSettings::default(), |s| NetSettings::from(&s));
     let launch = find(&net).map_err(|error| error.during(call))?;
@@ -122,12 +136,30 @@ pub(in crate::comm) fn launched(
     }
 }
 
+/// Joins over the program's MPI, which makes progress too while callers wait: they call `idle` now
+/// and then.
+pub(in crate::comm) fn over_program(
+    bootstrap: &dyn Bootstrap,
+    config: &CommConfig,
+    idle: Option<IdleHook>,
+) -> Result<Arc<Queue>> {
+    if let Some(idle) = &idle {
+        turn::offer(idle);
+    }
+    let means = Means {
+        idle,
+        net: None,
+        adopts: true,
+    };
+    over(bootstrap, config, means)
+}
+
 /// Joins over a bootstrap.
 pub(in crate::comm) fn over(
     bootstrap: &dyn Bootstrap,
     config: &CommConfig,
     means: Means,
-) -> Result<Communicator> {
+) -> Result<Arc<Queue>> {
     let _program = FloatEnv::hold();
     let settings = settings(config).map_err(|error| error.during("CommInit"));
     let birth = Arc::new(Birth::awaited(bootstrap.rank(), held(&settings)));
@@ -151,7 +183,7 @@ fn of_another(
     (settings, config): (&Result<Settings>, &CommConfig),
     means: &Means,
     birth: &Birth,
-) -> Result<Option<Communicator>> {
+) -> Result<Option<Arc<Queue>>> {
     let rank = bootstrap.rank();
     let (_timed, _acting) = (tally::waiting("CommInit"), Acting::rank(rank));
     begin(settings, rank);
@@ -167,7 +199,7 @@ fn of_another(
 pub(in crate::comm) fn all_threads(
     devices: &[CommDevice],
     config: &CommConfig,
-) -> Result<Vec<Communicator>> {
+) -> Result<Vec<Arc<Queue>>> {
     let nranks = devices.len() as u32;
     if nranks == 0 {
         return Err(Error::argument(

@@ -18,16 +18,17 @@
 
 use super::heritage::Kin;
 use super::made::{Made, put_together};
-use super::net;
 use super::{device, executor, layout};
 use super::{meet, stores, tuning};
 use crate::base::{Error, Rank, Result, hash};
 use crate::bootstrap::Bootstrap;
+use crate::comm::CommConfig;
 use crate::comm::failing::deaths::Deaths;
 use crate::comm::flight::turn::IdleHook;
 use crate::comm::logging::Acting;
 use crate::comm::owned::Exec;
-use crate::comm::{CommConfig, Communicator};
+use crate::comm::queue::Queue;
+use crate::comm::start::party::Party;
 use crate::config::Settings;
 use crate::proxy::Watch;
 use crate::topo::{self, RankPlace};
@@ -52,11 +53,11 @@ const TAG_SHIFT: u32 = 32;
 /// Returns a digest of the settings that all members of a child must have equal, if its rank can be
 /// made from its parent. 0 if `settings` differ in more from those of the parent: the child must
 /// then be made from nothing.
-pub(in crate::comm) fn offer(parent: &Communicator, settings: &Result<Settings>) -> u64 {
-    let (Some(_), Ok(settings)) = (&parent.inner.kin, settings) else {
+pub(in crate::comm) fn offer(parent: &Arc<Queue>, settings: &Result<Settings>) -> u64 {
+    let (Some(_), Ok(settings)) = (&parent.kin, settings) else {
         return 0;
     };
-    let of_parent = &parent.inner.settings;
+    let of_parent = &parent.settings;
     let is_usual = of_parent.graph_file().is_none()
         && settings.graph_file().is_none()
         && settings.graph_dump_file().is_none()
@@ -78,11 +79,11 @@ pub(in crate::comm) fn offer(parent: &Communicator, settings: &Result<Settings>)
 /// Takes a region for a child of `nranks` ranks; called by its rank 0. It keeps the lease until all
 /// members have said whether they joined: then the region is theirs, or nobody's.
 pub(in crate::comm) fn take(
-    parent: &Communicator,
+    parent: &Arc<Queue>,
     nranks: u32,
     settings: &Settings,
 ) -> (Said, Lease) {
-    let Some(kin) = &parent.inner.kin else {
+    let Some(kin) = &parent.kin else {
         return (NO_REGION, Lease::of(None));
     };
     let lengths = layout::lengths(&layout::layout(settings, nranks, true));
@@ -145,7 +146,7 @@ fn memory(
 
 /// A child that is to be made, as one of its members sees it.
 pub(in crate::comm) struct Child<'a> {
-    pub parent: &'a Communicator,
+    pub parent: &'a Arc<Queue>,
     /// Ranks of the parent, in the order of the child.
     pub members: &'a [u32],
     pub me: u32,
@@ -163,8 +164,8 @@ pub(in crate::comm) fn make(
     (settings, config): (Settings, &CommConfig),
     region: Said,
     nonce: u128,
-) -> Result<Communicator> {
-    let parent = &child.parent.inner;
+) -> Result<Arc<Queue>> {
+    let parent = &child.parent;
     let several = || Error::internal("a child of a parent on several nodes");
     let kin = parent.kin.as_ref().ok_or_else(several)?;
     let region = Region::of(kin, region)?;
@@ -182,7 +183,7 @@ pub(in crate::comm) fn make(
     let in_first = kin.in_first_of(members);
     kin.first.adopt(&deaths, Arc::clone(&in_first));
     let services = kin.services_of(members);
-    let party = net::Party {
+    let party = Party {
         bootstrap: child.bootstrap,
         settings: &settings,
         places: &places,

@@ -1,28 +1,28 @@
 //! Communicators of this process that others can be made of ([`super::adopted`]).
 
 use super::heritage::Kin;
-use crate::comm::state::Inner;
+use crate::comm::queue::Queue;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// The oldest first.
-static LIVING: Mutex<Vec<Weak<Inner>>> = Mutex::new(Vec::new());
+static LIVING: Mutex<Vec<Weak<Queue>>> = Mutex::new(Vec::new());
 
 /// Others may be made of it, if it is alone in its process and shares memory with others.
-pub(in crate::comm) fn show(inner: &Arc<Inner>) {
+pub(in crate::comm) fn show(queue: &Arc<Queue>) {
     let is_fit = |kin: &Kin| kin.segment.region().is_some();
-    if !inner.process_mates.is_empty() || !inner.kin.as_ref().is_some_and(is_fit) {
+    if !queue.process_mates.is_empty() || !queue.kin.as_ref().is_some_and(is_fit) {
         return;
     }
     let mut living = LIVING.lock().unwrap_or_else(PoisonError::into_inner);
     living.retain(|one| one.strong_count() > 0);
-    living.push(Arc::downgrade(inner));
+    living.push(Arc::downgrade(queue));
 }
 
 /// All that are alive and have not stopped, the oldest first.
-pub(in crate::comm) fn all() -> Vec<Arc<Inner>> {
+pub(in crate::comm) fn all() -> Vec<Arc<Queue>> {
     let living = LIVING.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut all: Vec<Arc<Inner>> = living.iter().filter_map(Weak::upgrade).collect();
+    let mut all: Vec<Arc<Queue>> = living.iter().filter_map(Weak::upgrade).collect();
     drop(living);
-    all.retain(|inner| !inner.is_stopped());
+    all.retain(|queue| !queue.is_stopped());
     all
 }

@@ -3,18 +3,22 @@
 
 use super::heritage::Kin;
 use super::living;
-use super::net::{self, Network};
 use crate::base::Rank;
+use crate::comm::CommDevice;
 use crate::comm::calling::processes::Processes;
 use crate::comm::calling::tally;
 use crate::comm::failing::deaths::Deaths;
 use crate::comm::failing::report;
 use crate::comm::failing::whereabouts::Whereabouts;
+use crate::comm::flight::drive;
 use crate::comm::flight::relief;
 use crate::comm::flight::turn::IdleHook;
+use crate::comm::health::{Blocked, Ending, Health};
+use crate::comm::identity::{CallsSeen, CommName, Identity, WaitSetup};
+use crate::comm::network::Network;
 use crate::comm::owned::Exec;
-use crate::comm::state::{Blocked, CallsSeen, CommName, Ending, Inner, MadeOps, WaitSetup};
-use crate::comm::{CommDevice, Communicator};
+use crate::comm::queue::{MadeOps, Queue};
+use crate::comm::start::party::Party;
 use crate::config::{self, Settings};
 use crate::proxy::progress::{PATIENCE, Work};
 use crate::proxy::{Watch, asked};
@@ -38,8 +42,8 @@ pub(in crate::comm) struct Made {
 }
 
 /// Puts it together from what `party` knows and what was made for it.
-pub(in crate::comm) fn put_together(party: &net::Party, made: Made) -> Communicator {
-    let net::Party {
+pub(in crate::comm) fn put_together(party: &Party, mut made: Made) -> Arc<Queue> {
+    let Party {
         bootstrap,
         settings,
         places,
@@ -47,66 +51,86 @@ pub(in crate::comm) fn put_together(party: &net::Party, made: Made) -> Communica
         nonce,
         ..
     } = *party;
-    let (rank, deaths) = (bootstrap.rank().0, made.deaths);
+    let (rank, deaths) = (bootstrap.rank().0, Arc::clone(&made.deaths));
     if settings.report() {
         let (of, has_other_nodes) = ((Rank(rank), places), made.network.is_some());
         tally::begin(|| Processes::new(of, (node, Nonce(nonce)), has_other_nodes));
     }
     let whereabouts = Whereabouts::wanted(settings);
     let carrier = made.exec.device.as_ref().and_then(|on| on.carrier.clone());
-    let inner = Arc::new(Inner {
-        rank,
-        nranks: bootstrap.nranks(),
-        name: CommName::new(made.name.or_else(|| bootstrap.name()), nonce),
-        places: places.iter().map(RankPlace::to_string).collect(),
-        process_mates: process_mates(rank, places),
+    let identity = identity(party, &mut made, whereabouts.is_some());
+    let thread_progress = thread_progress(settings, made.network.as_ref());
+    let health = Health {
+        identity,
         node: node.clone(),
-        device: match made.exec.device.as_deref() {
-            None => CommDevice::Host,
-            Some(on) => CommDevice::Cuda(on.engine.device()),
-        },
-        thread_progress: thread_progress(settings, made.network.as_ref()),
         network: made.network,
-        nonce: Nonce(nonce),
-        wait: wait_setup(settings, made.crowding),
-        seen: CallsSeen {
-            compared: settings.check(),
-            traced: is_traced(settings),
-            tallied: settings.report(),
-            at_all: settings.check()
-                || is_traced(settings)
-                || settings.report()
-                || whereabouts.is_some(),
-        },
         whereabouts,
-        idle: made.idle,
-        exec: crate::comm::flight::lock::OwnerLock::new(made.exec),
         ending: Ending::default(),
         blocked: Blocked {
             on: AtomicU32::new(rank),
             call: AtomicU64::new(0),
         },
+        watch: Mutex::new(made.watch),
+        _deaths: Arc::clone(&deaths),
+    };
+    let queue = Arc::new(Queue {
+        health,
+        exec: crate::comm::flight::lock::OwnerLock::new(made.exec),
         ops: MadeOps::default(),
         registrations: Default::default(),
         has_sent: AtomicBool::new(false),
-        pinning: made.pinning,
-        watch: Mutex::new(made.watch),
+        thread_progress,
         kin: made.kin,
-        _deaths: Arc::clone(&deaths),
-        settings: settings.clone(),
+        _idle: made.idle,
     });
-    deaths.hand_over(&inner);
-    relief::show(&inner);
-    living::show(&inner);
+    deaths.hand_over(&queue);
+    relief::show(&queue);
+    living::show(&queue);
     if let Some(carrier) = carrier {
-        let work: Arc<dyn Work> = inner.clone();
-        let bound = carrier.bind(Arc::downgrade(&work), inner.want_thread());
+        let work: Arc<dyn Work> = queue.clone();
+        let bound = carrier.bind(Arc::downgrade(&work), drive::want_thread());
         // Its first call says why.
-        let _ = bound.inspect_err(|error| inner.stop(error));
+        let _ = bound.inspect_err(|error| queue.stop(error));
     }
-    show(settings, &inner);
-    report::show(&inner);
-    Communicator { inner }
+    show(settings, &queue);
+    report::show(&queue);
+    queue
+}
+
+/// Who this rank is; `is_noted` says that its calls are noted for who asks by a signal.
+fn identity(party: &Party, made: &mut Made, is_noted: bool) -> Identity {
+    let Party {
+        bootstrap,
+        settings,
+        places,
+        nonce,
+        ..
+    } = *party;
+    let rank = bootstrap.rank().0;
+    let name = made.name.take().or_else(|| bootstrap.name());
+    let (compared, traced, tallied) = (settings.check(), is_traced(settings), settings.report());
+    Identity {
+        rank,
+        nranks: bootstrap.nranks(),
+        name: CommName::new(name, nonce),
+        settings: settings.clone(),
+        device: match made.exec.device.as_deref() {
+            None => CommDevice::Host,
+            Some(on) => CommDevice::Cuda(on.engine.device()),
+        },
+        places: places.iter().map(RankPlace::to_string).collect(),
+        process_mates: process_mates(rank, places),
+        nonce: Nonce(nonce),
+        wait: wait_setup(settings, made.crowding),
+        seen: CallsSeen {
+            compared,
+            traced,
+            tallied,
+            at_all: compared || traced || tallied || is_noted,
+        },
+        pinning: made.pinning.clone(),
+        idle: made.idle.clone(),
+    }
 }
 
 fn process_mates(rank: u32, places: &[RankPlace]) -> Vec<u32> {
@@ -117,13 +141,13 @@ fn process_mates(rank: u32, places: &[RankPlace]) -> Vec<u32> {
 }
 
 /// Whoever asks sees what is under way here.
-fn show(settings: &Settings, inner: &Inner) {
-    let Some(network) = &inner.network else {
+fn show(settings: &Settings, queue: &Queue) {
+    let Some(network) = &queue.network else {
         return;
     };
     let proxied = network.proxied.as_ref().map(Arc::downgrade);
     let links = Arc::downgrade(&network.links);
-    asked::show(&inner.name, links, proxied.unwrap_or_default());
+    asked::show(&queue.name, links, proxied.unwrap_or_default());
     if let Some(signal) = settings.dump_signal() {
         asked::on(signal);
     }

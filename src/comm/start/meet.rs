@@ -6,7 +6,8 @@
 //! Idea: such a rank takes part all the same and shows its error in the place of its facts. So
 //! every rank learns in the same exchange that, where and why somebody could not begin.
 
-use super::device::{self, DeviceCard};
+use super::device;
+use super::device::card::DeviceCard;
 use crate::base::record::{self, Record};
 use crate::base::{Code, Error, Rank, Result, hash};
 use crate::bootstrap::Bootstrap;

@@ -13,6 +13,7 @@ pub mod begun;
 mod bind_tests;
 pub(in crate::comm) mod by_switch;
 pub(in crate::comm) mod cma;
+mod community;
 pub(in crate::comm) mod device;
 pub(in crate::comm) mod executor;
 #[cfg(test)]
@@ -29,6 +30,7 @@ pub(in crate::comm) mod mpi;
 pub(in crate::comm) mod net;
 pub mod orders;
 mod over_parent;
+pub(in crate::comm) mod party;
 pub(in crate::comm) mod pinning;
 pub(in crate::comm) mod split;
 pub mod stores;

@@ -2,14 +2,17 @@
 
 use crate::base::{Rank, Result};
 use crate::bootstrap::Bootstrap;
+use crate::comm::calling::enqueue;
 use crate::comm::calling::group;
-use crate::comm::{Call, Collective, Communicator, RedOp};
+use crate::comm::queue::Queue;
+use crate::comm::{Call, Collective, RedOp};
 use crate::dtype::DataType;
+use std::sync::Arc;
 
 /// The members of one color, as a bootstrap. They exchange messages of the parent among
 /// themselves, so a color that fails does not hold up the others.
 pub(in crate::comm) struct OverParent<'a> {
-    pub parent: &'a Communicator,
+    pub parent: &'a Arc<Queue>,
     /// Ranks of the parent, in the order of the child.
     pub members: Vec<u32>,
     pub me: u32,
@@ -42,9 +45,9 @@ impl OverParent<'_> {
             let theirs = &mut others[index];
             let recv = message(Collective::Recv, theirs.as_mut_ptr(), theirs.len(), peer);
             // SAFETY: the buffers live until the group has ended, which is below.
-            result = result.and(unsafe { self.parent.enqueue(&send, None) });
+            result = result.and(unsafe { enqueue::enqueue(self.parent, &send, None) });
             // SAFETY: as above.
-            result = result.and(unsafe { self.parent.enqueue(&recv, None) });
+            result = result.and(unsafe { enqueue::enqueue(self.parent, &recv, None) });
         }
         result.and(group::end())
     }
@@ -79,9 +82,9 @@ impl OverParent<'_> {
         let recv = message(Collective::Recv, theirs.as_mut_ptr(), theirs.len(), before);
         group::start();
         // SAFETY: the buffers live until the group has ended, which is below.
-        let result = unsafe { self.parent.enqueue(&send, None) };
+        let result = unsafe { enqueue::enqueue(self.parent, &send, None) };
         // SAFETY: as above.
-        let result = result.and(unsafe { self.parent.enqueue(&recv, None) });
+        let result = result.and(unsafe { enqueue::enqueue(self.parent, &recv, None) });
         result.and(group::end())
     }
 }
@@ -96,7 +99,7 @@ impl Bootstrap for OverParent<'_> {
     }
 
     fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
-        if self.parent.inner.network.is_some() {
+        if self.parent.network.is_some() {
             return self.around_the_ring(mine);
         }
         let mut length = (mine.len() as u64).to_le_bytes();

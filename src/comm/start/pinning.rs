@@ -10,8 +10,9 @@
 //! threads to cores that only the whole job knows to be in use.
 
 use super::meet::machine;
-use super::net::{Network, Party};
+use super::party::Party;
 use crate::base::Result;
+use crate::comm::network::Network;
 use crate::config;
 use crate::proxy::service;
 use crate::topo::{self, CpuSet, PinSetting, Pinning, RankPlace};

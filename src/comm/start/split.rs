@@ -11,8 +11,11 @@ use crate::base::float_env::FloatEnv;
 use crate::base::{Error, Rank, Result, record};
 use crate::bootstrap::Bootstrap;
 use crate::bootstrap::report::Reported;
+use crate::comm::calling::enqueue;
 use crate::comm::calling::group;
-use crate::comm::{Call, Collective, CommConfig, Communicator, RedOp};
+use crate::comm::calling::tally;
+use crate::comm::queue::Queue;
+use crate::comm::{Call, Collective, CommConfig, RedOp};
 use crate::config::Settings;
 use crate::dtype::DataType;
 use crate::transport::pool::Lease;
@@ -44,8 +47,8 @@ impl Shown {
 }
 
 /// Gathers `N` words of each rank of the parent, on all of them.
-fn gather<const N: usize>(parent: &Communicator, mine: [u64; N]) -> Result<Vec<[u64; N]>> {
-    let mut all = vec![[0; N]; parent.nranks() as usize];
+fn gather<const N: usize>(parent: &Arc<Queue>, mine: [u64; N]) -> Result<Vec<[u64; N]>> {
+    let mut all = vec![[0; N]; parent.nranks as usize];
     let call = Call {
         collective: Collective::AllGather,
         send: mine.as_ptr().cast(),
@@ -56,11 +59,11 @@ fn gather<const N: usize>(parent: &Communicator, mine: [u64; N]) -> Result<Vec<[
         peer: 0,
     };
     // SAFETY: both buffers live through this blocking call, and `all` has a block for each rank.
-    unsafe { parent.enqueue(&call, None)? };
+    unsafe { enqueue::enqueue(parent, &call, None)? };
     Ok(all)
 }
 
-fn gather_shown(parent: &Communicator, mine: Shown) -> Result<Vec<Shown>> {
+fn gather_shown(parent: &Arc<Queue>, mine: Shown) -> Result<Vec<Shown>> {
     let words = [
         u64::from(mine.is_in) | u64::from(mine.color) << 32,
         u64::from(mine.key as u32) | u64::from(mine.refused) << 32,
@@ -90,7 +93,7 @@ fn share_refusals(over: &OverParent, refused: &[bool], mine: Option<&Error>) -> 
         return Err(error.clone());
     }
     let first = refused.iter().position(|&refused| refused).unwrap_or(0);
-    let place = format!(" on {}", over.parent.inner.place(over.members[first]));
+    let place = format!(" on {}", over.parent.place(over.members[first]));
     let why: Reported = record::decode(&reports[first])?;
     Err(why.by(Rank(first as u32), &place).told_elsewhere(true))
 }
@@ -108,12 +111,31 @@ fn with_orders_of_its_own(config: &CommConfig) -> CommConfig {
 }
 
 /// Splits `parent`; collective.
+///
+/// # Errors
+/// As [`Communicator::split`](crate::comm::Communicator::split).
 pub(in crate::comm) fn split(
-    parent: &Communicator,
+    parent: &Arc<Queue>,
     color: Option<u32>,
     key: i32,
     config: &CommConfig,
-) -> Result<Option<Communicator>> {
+) -> Result<Option<Arc<Queue>>> {
+    let alive = parent.alive();
+    alive.map_err(|error| error.during("CommSplit"))?;
+    let _timed = tally::waiting("CommSplit");
+    split_alive(parent, color, key, config).map_err(|mut error| {
+        // What it does by calls of its own is nothing that the program has called.
+        error.operation = Some("CommSplit".into());
+        parent.tells(error)
+    })
+}
+
+fn split_alive(
+    parent: &Arc<Queue>,
+    color: Option<u32>,
+    key: i32,
+    config: &CommConfig,
+) -> Result<Option<Arc<Queue>>> {
     if group::active() {
         return Err(Error::usage(
             "CommSplit inside a group",
@@ -121,7 +143,7 @@ pub(in crate::comm) fn split(
         ));
     }
     let config = &CommConfig {
-        device: parent.device(),
+        device: parent.device,
         ..with_orders_of_its_own(config)
     };
     // Estimating times is not the program's arithmetic.
@@ -141,19 +163,19 @@ pub(in crate::comm) fn split(
         let refused: Vec<bool> = all.iter().map(|shown| shown.refused != 0).collect();
         let everybody = OverParent {
             parent,
-            members: (0..parent.nranks()).collect(),
-            me: parent.rank(),
+            members: (0..parent.nranks).collect(),
+            me: parent.rank,
         };
         share_refusals(&everybody, &refused, config.refused.as_ref())?;
     }
     let families = families(&all);
-    let family = families.iter().find(|one| one.contains(&parent.rank()));
+    let family = families.iter().find(|one| one.contains(&parent.rank));
     let over = family.map(|members| OverParent {
         parent,
         members: members.clone(),
         me: members
             .iter()
-            .position(|&rank| rank == parent.rank())
+            .position(|&rank| rank == parent.rank)
             .unwrap_or(0) as u32,
     });
     let offers = |members: &[u32]| is_offer(&all, members);
@@ -167,8 +189,8 @@ pub(in crate::comm) fn split(
         return Ok(None);
     };
     let means = init::Means {
-        idle: parent.inner.idle.clone(),
-        net: parent.inner.links().map(|links| Arc::clone(links.net())),
+        idle: parent.idle.clone(),
+        net: parent.links().map(|links| Arc::clone(links.net())),
         adopts: false,
     };
     joining::over(&over, config, means).map(Some)
@@ -201,9 +223,9 @@ fn is_offer(all: &[Shown], members: &[u32]) -> bool {
 fn of_kin(
     all: &[Shown],
     over: Option<&OverParent>,
-    parent: &Communicator,
+    parent: &Arc<Queue>,
     (settings, config): (Result<Settings>, &CommConfig),
-) -> Result<Option<Communicator>> {
+) -> Result<Option<Arc<Queue>>> {
     let offering = over.filter(|over| is_offer(all, &over.members));
     // Held until all have joined the region, or the splitting has failed.
     let (region, _held) = match (offering, &settings) {
@@ -225,7 +247,7 @@ fn of_kin(
             me: over.me,
             bootstrap: over,
             idle: None,
-            watch: parent.inner.watch(),
+            watch: parent.watch(),
         };
         settings.and_then(|settings| kin::make(&child, (settings, config), region, nonce))
     });

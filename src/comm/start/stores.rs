@@ -264,7 +264,7 @@ mod tests {
         };
         let comms = Communicator::init_all(2, &config).unwrap();
         let kinds = comms.iter().map(|comm| {
-            let exec = comm.inner.exec.driver().expect("nobody else drives");
+            let exec = comm.queue.exec.driver().expect("nobody else drives");
             exec.engine.stream_bytes()
         });
         let kinds = kinds.collect();

@@ -4,14 +4,16 @@
 //! pass, how ranks wait, rings, the algorithm for each size, and which settings somebody has set.
 
 use crate::base::Rank;
+use crate::comm::CommConfig;
+use crate::comm::identity::WaitSetup;
 use crate::comm::logging::Acting;
 use crate::comm::owned::OnDevice;
-use crate::comm::state::{Inner, WaitSetup};
-use crate::comm::{CommConfig, Communicator};
+use crate::comm::queue::Queue;
 use crate::config::{Layer, Settings, Value};
 use crate::plan::{Collective, Nodes};
 use crate::tune::{Table, device};
 use std::fmt::Write;
+use std::sync::Arc;
 
 /// Ranks of a ring that are shown.
 const MOST_SHOWN: usize = 64;
@@ -19,33 +21,32 @@ const MOST_SHOWN: usize = 64;
 const LARGEST_CLASS: u32 = 32;
 
 /// Tells it, on rank 0, unless the communicator serves another one.
-pub(in crate::comm) fn tell(communicator: &Communicator, config: &CommConfig) {
-    let inner = &*communicator.inner;
-    if inner.rank != 0 || config.is_inner || !tracing::enabled!(tracing::Level::INFO) {
+pub(in crate::comm) fn tell(queue: &Arc<Queue>, config: &CommConfig) {
+    if queue.rank != 0 || config.is_inner || !tracing::enabled!(tracing::Level::INFO) {
         return;
     }
-    let _acting = Acting::rank(Rank(inner.rank));
-    let Ok(lines) = lines(inner) else { return };
+    let _acting = Acting::rank(Rank(queue.rank));
+    let Ok(lines) = lines(queue) else { return };
     for line in lines {
-        tracing::info!("communicator {}: {line}", inner.name);
+        tracing::info!("communicator {}: {line}", queue.name);
     }
 }
 
-fn lines(inner: &Inner) -> crate::base::Result<Vec<String>> {
-    let exec = inner.user()?;
+fn lines(queue: &Queue) -> crate::base::Result<Vec<String>> {
+    let exec = queue.user()?;
     let mut lines = vec![
-        ranks(inner, &exec.members.nodes),
-        transports(inner),
-        network(inner),
-        waiting(inner),
-        threads(inner),
+        ranks(queue, &exec.members.nodes),
+        transports(queue),
+        network(queue),
+        waiting(queue),
+        threads(queue),
     ];
     let on = exec.device.as_deref();
     lines.extend(on.map(on_device));
     let table = on.map_or(&exec.table, |on| &on.table);
     lines.push(channels(table, &exec.members.nodes));
     lines.extend(algorithms(table, on.map(|on| on.has_ll128)));
-    lines.push(settings(&inner.settings));
+    lines.push(settings(&queue.settings));
     Ok(lines)
 }
 
@@ -60,14 +61,14 @@ fn on_device(on: &OnDevice) -> String {
 }
 
 /// `4 ranks on 2 nodes: 2 on node1, 2 on node2`.
-fn ranks(inner: &Inner, nodes: &Nodes) -> String {
-    let mut text = match (inner.nranks, nodes.count()) {
+fn ranks(queue: &Queue, nodes: &Nodes) -> String {
+    let mut text = match (queue.nranks, nodes.count()) {
         (1, _) => "1 rank".to_owned(),
         (ranks, 1) => format!("{ranks} ranks on 1 node"),
         (ranks, nodes) => format!("{ranks} ranks on {nodes} nodes"),
     };
     let host = |rank: u32| {
-        inner
+        queue
             .place(rank)
             .split(' ')
             .next()
@@ -85,29 +86,29 @@ fn ranks(inner: &Inner, nodes: &Nodes) -> String {
     text
 }
 
-fn transports(inner: &Inner) -> String {
+fn transports(queue: &Queue) -> String {
     let mut text = String::from("transports: ");
-    let (own, all) = (inner.process_mates.len() + 1, inner.nranks as usize);
+    let (own, all) = (queue.process_mates.len() + 1, queue.nranks as usize);
     text.push_str(match (own, all) {
         (_, 1) => "none, it is alone",
         (own, all) if own == all => "memory of one process",
         _ => "memory of each node",
     });
-    if let Some(name) = inner.links().map(|links| links.net().name()) {
+    if let Some(name) = queue.links().map(|links| links.net().name()) {
         let _ = write!(text, ", {name} between nodes");
     }
     text
 }
 
-fn network(inner: &Inner) -> String {
-    match &inner.network {
+fn network(queue: &Queue) -> String {
+    match &queue.network {
         None => "network: none, as no rank is on another node".to_owned(),
         Some(network) => format!("network: {}", network.why),
     }
 }
 
-fn waiting(inner: &Inner) -> String {
-    let wait = &inner.wait;
+fn waiting(queue: &Queue) -> String {
+    let wait = &queue.wait;
     let crowding = wait.crowding;
     let plural = |count: u32, word: &str| match count {
         1 => format!("1 {word}"),
@@ -126,9 +127,9 @@ fn waiting(inner: &Inner) -> String {
     )
 }
 
-fn threads(inner: &Inner) -> String {
-    match inner.thread_progress {
-        true => format!("calls in flight are moved by a thread: {}", inner.pinning),
+fn threads(queue: &Queue) -> String {
+    match queue.thread_progress {
+        true => format!("calls in flight are moved by a thread: {}", queue.pinning),
         false => "calls in flight move inside calls only".to_owned(),
     }
 }
@@ -241,6 +242,7 @@ fn settings(settings: &Settings) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comm::Communicator;
 
     #[test]
     fn a_summary_says_what_was_chosen_and_set() {
@@ -253,7 +255,7 @@ mod tests {
             ..CommConfig::default()
         };
         let comms = Communicator::init_all(3, &config).unwrap();
-        let lines = lines(&comms[0].inner).unwrap();
+        let lines = lines(&comms[0].queue).unwrap();
         let has = |words: &str| assert!(lines.iter().any(|l| l.contains(words)), "{lines:#?}");
         has("3 ranks on 1 node: 3 on ");
         has("transports: memory of one process");
@@ -269,7 +271,7 @@ mod tests {
             .iter()
             .find(|line| line.starts_with("Broadcast: "))
             .unwrap();
-        let exec = comms[0].inner.user().unwrap();
+        let exec = comms[0].queue.user().unwrap();
         for bytes in [8, 1 << 12, 1 << 20, 1 << 26] {
             let way = exec.table.choose(Collective::Broadcast, bytes).words();
             assert!(broadcast.contains(&way), "{broadcast}: {way}");

@@ -1,7 +1,6 @@
 //! The inputs of the tuner, equal on all ranks: what rank 0 read and saw, and the settings that all
 //! ranks have compared.
 
-use super::net::Network;
 use super::{device, layout};
 use crate::base::{Error, Result, input_file};
 use crate::config::{ChoiceList, Net, Settings};
@@ -71,19 +70,6 @@ pub(in crate::comm) fn heard(
 pub(in crate::comm) fn over_sockets(inputs: &mut Inputs) {
     let costs = Costs::default().over_sockets();
     inputs.setting.costs = inputs.measured.factors.costs(&costs);
-}
-
-impl crate::comm::Communicator {
-    /// Returns the costs that kolo assumes of this communicator's connections where nobody has
-    /// measured.
-    #[doc(hidden)]
-    pub fn assumed_costs(&self) -> Costs {
-        let costs = Costs::default();
-        match self.inner.network.as_ref().is_some_and(Network::is_socket) {
-            true => costs.over_sockets(),
-            false => costs,
-        }
-    }
 }
 
 /// The inputs on a machine that need not be there, for `kolo explain` and `kolo sim`, with the

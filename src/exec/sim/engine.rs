@@ -3,7 +3,7 @@
 use super::job::{Cause, Job, Report};
 use super::links::LinkTable;
 use super::path::{self, Action, NO_ACTION};
-use super::queue::{Event, Queue, Time, picoseconds};
+use super::queue::{Event, EventQueue, Time, picoseconds};
 use super::ranks::{AllRanks, FlatStep, KEEP, LOCAL, NONE, token_bytes, tokens};
 use crate::base::{Error, Rank, Result};
 use std::collections::VecDeque;
@@ -59,7 +59,7 @@ pub(super) struct Simulation<'a> {
     pub(super) by: Vec<u32>,
     pub(super) depth: usize,
     pub(super) links: LinkTable,
-    pub(super) queue: Queue,
+    pub(super) queue: EventQueue,
     pub(super) flights: Vec<Flight>,
     pub(super) idle_flights: Vec<u32>,
     pub(super) actions: Vec<Action>,
@@ -104,7 +104,7 @@ impl<'a> Simulation<'a> {
             by: vec![NO_ACTION; entries],
             depth,
             links: LinkTable::new(machine),
-            queue: Queue::default(),
+            queue: EventQueue::default(),
             flights: Vec::new(),
             idle_flights: Vec::new(),
             actions: Vec::with_capacity(ranks.actions as usize),

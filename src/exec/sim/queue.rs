@@ -21,13 +21,13 @@ pub(super) enum Event {
 }
 
 #[derive(Default)]
-pub(super) struct Queue {
+pub(super) struct EventQueue {
     heap: BinaryHeap<Reverse<(Time, u64, Event)>>,
     inserted: u64,
     most: usize,
 }
 
-impl Queue {
+impl EventQueue {
     pub fn push(&mut self, time: Time, event: Event) {
         self.inserted += 1;
         self.heap.push(Reverse((time, self.inserted, event)));

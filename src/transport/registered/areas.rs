@@ -18,14 +18,14 @@ use std::ops::Range;
 
 /// Where a file is, as mappings name it: device and number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(super) struct FileIdentity {
     pub device: (u32, u32),
     pub inode: u64,
 }
 
-impl Identity {
-    pub(super) fn of(state: &libc::stat) -> Identity {
-        Identity {
+impl FileIdentity {
+    pub(super) fn of(state: &libc::stat) -> FileIdentity {
+        FileIdentity {
             device: (libc::major(state.st_dev), libc::minor(state.st_dev)),
             inode: state.st_ino,
         }
@@ -33,8 +33,8 @@ impl Identity {
 }
 
 /// How mappings name a file.
-pub(super) fn identity(file: &Fd) -> Result<Identity> {
-    Ok(Identity::of(&room::state(file)?))
+pub(super) fn identity(file: &Fd) -> Result<FileIdentity> {
+    Ok(FileIdentity::of(&room::state(file)?))
 }
 
 /// One mapping of this process.
@@ -45,7 +45,7 @@ pub(super) struct Area {
     pub rights: String,
     /// Where in the file it begins.
     pub offset: u64,
-    pub file: Identity,
+    pub file: FileIdentity,
     /// Name that the system gives it: a path, `[heap]`, or nothing.
     pub name: String,
     /// Two letters each.
@@ -59,7 +59,7 @@ pub(super) struct Head<'a> {
     pub pages: Range<usize>,
     pub rights: &'a str,
     pub offset: u64,
-    pub file: Identity,
+    pub file: FileIdentity,
 }
 
 impl Head<'_> {
@@ -71,7 +71,7 @@ impl Head<'_> {
         let pages = hex(start)? as usize..hex(end)? as usize;
         let (rights, offset) = (words.next()?, hex(words.next()?)?);
         let (major, minor) = words.next()?.split_once(':')?;
-        let file = Identity {
+        let file = FileIdentity {
             device: (hex(major)? as u32, hex(minor)? as u32),
             inode: words.next()?.parse().ok()?,
         };
@@ -87,7 +87,7 @@ impl Head<'_> {
 
     /// Whether it is a mapping of `file`, shared or private, with each byte at the address that is
     /// the byte's offset.
-    pub(super) fn is_in_place(&self, file: Identity) -> bool {
+    pub(super) fn is_in_place(&self, file: FileIdentity) -> bool {
         self.file == file && self.offset == self.pages.start as u64
     }
 
@@ -167,7 +167,7 @@ impl Area {
         self.rights.ends_with('s')
     }
 
-    pub(super) fn is_in_place(&self, file: Identity) -> bool {
+    pub(super) fn is_in_place(&self, file: FileIdentity) -> bool {
         let head = Head {
             pages: self.pages.clone(),
             rights: &self.rights,
@@ -178,7 +178,7 @@ impl Area {
     }
 
     /// Why its pages may not be moved; `None` if they may. A phrase that follows "it".
-    fn objection(&self, ours: Identity) -> Option<String> {
+    fn objection(&self, ours: FileIdentity) -> Option<String> {
         let private = self.rights == "rw-p";
         if self.name == "[stack]" {
             return Some("is a stack".into());
@@ -279,7 +279,7 @@ pub(super) fn plain(pages: &Range<usize>) -> Result<Vec<Area>> {
 pub(super) fn movable(
     areas: &[Area],
     (hull, inner): (&Range<usize>, &Range<usize>),
-    ours: Identity,
+    ours: FileIdentity,
 ) -> Result<Vec<Range<usize>>> {
     let mut to_move = Vec::new();
     let mut at = hull.start;
@@ -325,7 +325,7 @@ fn refuse<T>(part: &Range<usize>, why: &str) -> Result<T> {
 mod tests {
     use super::*;
 
-    const OURS: Identity = Identity {
+    const OURS: FileIdentity = FileIdentity {
         device: (0, 1),
         inode: 77,
     };

@@ -11,7 +11,7 @@
 //!
 //! System calls are bare, past what libraries put before `pread` and the like.
 
-use super::areas::{self, Identity};
+use super::areas::{self, FileIdentity};
 use super::{copies, forked, hooks};
 use crate::base::{Error, Result};
 use crate::transport::fork::Fd;
@@ -152,7 +152,7 @@ pub(super) fn back(file: &Fd, pages: &Range<usize>) -> Result<()> {
 type PlacedPart = (Range<usize>, libc::c_int, bool);
 
 /// The parts of these pages that are mappings of the file in place, shared or private.
-pub(super) fn in_place(pages: &Range<usize>, ours: Identity) -> Result<Vec<PlacedPart>> {
+pub(super) fn in_place(pages: &Range<usize>, ours: FileIdentity) -> Result<Vec<PlacedPart>> {
     let areas = areas::plain(pages)?;
     let shown = areas.into_iter().filter(|area| area.is_in_place(ours));
     let cut = |area: areas::Area| {

@@ -17,7 +17,7 @@
 //! The handler finds the pages in `/proc/self/maps`, for the program may have unmapped some, and
 //! put others there. It allocates nothing.
 
-use super::areas::{self, Head, Identity};
+use super::areas::{self, FileIdentity, Head};
 use super::{copies, hooks};
 use crate::base::sync::AtomicU32;
 use crate::transport::fork::{AroundFork, around};
@@ -38,7 +38,7 @@ const LONGEST_WAIT: Duration = Duration::from_millis(10);
 
 /// Facts that a child needs to find the pages.
 struct Sought {
-    file: Identity,
+    file: FileIdentity,
     /// A descriptor of the file; -1 as long as there is none.
     number: i32,
     /// Pages that no registration holds, and that need the file still.
@@ -47,7 +47,7 @@ struct Sought {
 }
 
 static SOUGHT: Mutex<Sought> = Mutex::new(Sought {
-    file: Identity {
+    file: FileIdentity {
         device: (0, 0),
         inode: 0,
     },
@@ -109,7 +109,7 @@ fn sought() -> HeldSought {
 }
 
 /// From now on children look for this file, and have copies of what is `left`.
-pub(super) fn show(file: Identity, number: i32, left: Vec<Range<usize>>) {
+pub(super) fn show(file: FileIdentity, number: i32, left: Vec<Range<usize>>) {
     COPIED.get_or_init(CopyCount::new);
     around(AroundFork {
         before,

@@ -7,7 +7,7 @@
 //! **Idea.** The program's descriptors are looked at by their numbers, and only the right one is
 //! duplicated.
 
-use super::areas::{Area, Identity};
+use super::areas::{Area, FileIdentity};
 use crate::base::{Error, Result, descriptors};
 use crate::transport::fork::Fd;
 use std::io;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub(super) struct OwnFile {
     pub file: Arc<Fd>,
     pub begins: u64,
-    pub identity: Identity,
+    pub identity: FileIdentity,
 }
 
 /// The file that holds these bytes, if it is one of the program that nobody can cut short and that
@@ -30,7 +30,7 @@ pub(super) struct OwnFile {
 pub(super) fn find(
     areas: &[Area],
     bytes: &Range<usize>,
-    ours: Identity,
+    ours: FileIdentity,
 ) -> Result<Option<OwnFile>> {
     let [area] = areas else { return Ok(None) };
     let inside = area.pages.start <= bytes.start && bytes.end <= area.pages.end;
@@ -62,7 +62,7 @@ pub(super) fn find(
 
 /// Whether a descriptor of the program is the right file, long enough, and open for reading and
 /// writing, as peers map all memory.
-fn fits(number: i32, wanted: Identity, end: u64) -> bool {
+fn fits(number: i32, wanted: FileIdentity, end: u64) -> bool {
     // SAFETY: all-zero bytes are a valid `stat`, which the call fills; the others only read flags.
     let (code, state, mode, seals) = unsafe {
         let mut state: libc::stat = std::mem::zeroed();
@@ -75,7 +75,7 @@ fn fits(number: i32, wanted: Identity, end: u64) -> bool {
     };
     let forbidden = libc::F_SEAL_WRITE | libc::F_SEAL_FUTURE_WRITE;
     code == 0
-        && Identity::of(&state) == wanted
+        && FileIdentity::of(&state) == wanted
         && end <= u64::try_from(state.st_size).unwrap_or(0)
         && mode >= 0
         && mode & libc::O_ACCMODE == libc::O_RDWR

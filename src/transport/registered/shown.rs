@@ -11,7 +11,7 @@
 //! Reference: Linux `Documentation/filesystems/proc.rst` (`maps`, PROCMAP_QUERY) and
 //! `Documentation/admin-guide/mm/pagemap.rst`.
 
-use super::areas::{self, Identity};
+use super::areas::{self, FileIdentity};
 use crate::transport::fork::Fd;
 use crate::transport::room;
 use std::ffi::CStr;
@@ -50,7 +50,7 @@ const IS_THERE: u64 = 1 << 63;
 const IS_OF_A_FILE: u64 = 1 << 61;
 
 /// Whether all of `pages` shows that file, from the offset `from` on. No if nobody can say.
-pub(super) fn is_shown(file: Identity, pages: &Range<usize>, from: u64) -> bool {
+pub(super) fn is_shown(file: FileIdentity, pages: &Range<usize>, from: u64) -> bool {
     by_question(file, pages, from)
         .or_else(|| by_page_table(pages))
         .unwrap_or_else(|| by_text(file, pages, from))
@@ -68,7 +68,7 @@ fn opened(place: &'static OnceLock<Option<Fd>>, path: &CStr) -> Option<&'static 
 }
 
 /// `None` where the system does not know this question.
-fn by_question(file: Identity, pages: &Range<usize>, from: u64) -> Option<bool> {
+fn by_question(file: FileIdentity, pages: &Range<usize>, from: u64) -> Option<bool> {
     static MAPS: OnceLock<Option<Fd>> = OnceLock::new();
     let maps = opened(&MAPS, c"/proc/self/maps")?;
     let mut at = pages.start;
@@ -84,7 +84,7 @@ fn by_question(file: Identity, pages: &Range<usize>, from: u64) -> Option<bool> 
             let is_unmapped = io::Error::last_os_error().raw_os_error() == Some(libc::ENOENT);
             return is_unmapped.then_some(false);
         }
-        let found = Identity {
+        let found = FileIdentity {
             device: (one.major, one.minor),
             inode: one.inode,
         };
@@ -131,7 +131,7 @@ fn by_page_table(pages: &Range<usize>) -> Option<bool> {
     Some(true)
 }
 
-fn by_text(file: Identity, pages: &Range<usize>, from: u64) -> bool {
+fn by_text(file: FileIdentity, pages: &Range<usize>, from: u64) -> bool {
     let mut at = pages.start;
     for area in areas::plain(pages).unwrap_or_default() {
         let shows = area

@@ -23,6 +23,8 @@ use super::team::Member;
 use super::way::Ways;
 use crate::launcher::Mpi;
 use kolo::base::Result;
+use kolo::comm::Inspect;
+use kolo::comm::RawCalls;
 use kolo::comm::{Graph, RedOp, Stream};
 use kolo::cuda::DeviceGraph;
 use kolo::dtype::ReduceOp;

@@ -3,6 +3,7 @@
 use super::engine::Run;
 use super::layout::{self, Layout};
 use kolo::base::{Error, Result};
+use kolo::comm::RawCalls;
 use kolo::comm::{Blocks, Call, Collective, VectorCall, group};
 
 impl Run<'_> {

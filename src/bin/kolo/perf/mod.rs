@@ -52,6 +52,7 @@ use crate::world::World;
 use bench::Bench;
 use case::Case;
 use kolo::base::{Code, Error, Result};
+use kolo::comm::Inspect;
 use kolo::topo::Machine;
 use memory::Held;
 use serde_json::{Value, json};

@@ -9,6 +9,7 @@ use crate::launcher::Mpi;
 use crate::world::World;
 use kolo::base::{Code, Error, Result};
 use kolo::bootstrap::{NetSettings, TableBootstrap, ThreadsBootstrap, UniqueId};
+use kolo::comm::RawCalls;
 use kolo::comm::{CommConfig, CommDevice, Communicator, group};
 use kolo::config::Settings;
 use std::sync::{Arc, Mutex, PoisonError};

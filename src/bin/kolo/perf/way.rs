@@ -5,6 +5,7 @@ use super::engine::Collective as Row;
 use super::operation::Operation;
 use kolo::base::Result;
 use kolo::comm::Communicator;
+use kolo::comm::Inspect;
 use kolo::dtype::ReduceOp;
 use kolo::plan::Collective;
 use kolo::tune::{Asked, Choice, Combining, Route, Table};

@@ -5,6 +5,7 @@ use super::team::Member;
 use super::{device, memory};
 use crate::facts;
 use kolo::base::{Error, Rank, Result};
+use kolo::comm::Inspect;
 use kolo::topo::graph::TopoFile;
 use kolo::topo::{Machine, RankPlace};
 use serde_json::{Value, json};

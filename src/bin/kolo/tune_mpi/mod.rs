@@ -24,6 +24,7 @@ use crate::tuned;
 use faster::SeriesTook;
 use indicatif::ProgressBar;
 use kolo::base::{Error, Result, input_file};
+use kolo::comm::Inspect;
 use kolo::comm::RedOp;
 use kolo::dtype::DataType;
 use kolo::tune::mpi_table::{self, NAMES, NodeCores, StayRow, StaySection, StayTable};

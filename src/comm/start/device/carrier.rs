@@ -4,7 +4,7 @@
 use crate::base::clock;
 use crate::base::turns;
 use crate::base::{Code, Error, Result};
-use crate::comm::start::net::Network;
+use crate::comm::network::Network;
 use crate::config::{Progress, Settings};
 use crate::cuda;
 use crate::proxy::net::Links;

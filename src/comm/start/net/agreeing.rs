@@ -11,7 +11,6 @@
 //! Many nodes try some others each, so that the cost of a start stays small; a way that nobody has
 //! tried and that does not work is left when the first connection finds out (`connect` of sockets).
 
-use super::Party;
 use super::agreed::AgreedFaces;
 use crate::base::interfaces;
 use crate::base::interfaces::class::FaceClass;
@@ -20,6 +19,7 @@ use crate::base::interfaces::ways::{self, Barred, FaceCard, FaceTable, NodeWay};
 use crate::base::record::{self, Record};
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::report::Reported;
+use crate::comm::start::party::Party;
 use crate::topo;
 use crate::transport::net::socket::SocketOptions;
 use crate::transport::net::socket::trial::{self, Targets};
@@ -91,85 +91,83 @@ struct Agreeing<'a> {
     faults: Vec<Failure>,
 }
 
-impl Party<'_> {
-    /// Agrees with all ranks on interfaces. Every rank calls it, if there are several nodes.
-    ///
-    /// # Errors
-    /// The own one, or that of the lowest rank that has one: it can list no interfaces, or has no
-    /// way to another rank.
-    pub(super) fn agree(&self) -> Result<AgreedFaces> {
-        let me = self.bootstrap.rank();
-        let options = SocketOptions::from(self.settings);
-        let mut table = interfaces::table(options.family, options.ifname.as_deref());
-        // Only ranks that are tried need ports.
-        let is_lowest = self.mates().first() == Some(&me);
-        let mut targets = match &mut table {
-            Ok(table) if is_lowest => Some(Targets::open(table)),
-            _ => None,
-        };
-        let mut tables = self.shown(&table);
-        let mut table = table?;
-        let nodes = topo::nodes(self.places).ranks;
-        let heads = heads(&nodes, tables.as_deref().unwrap_or_default());
-        let is_head = heads.contains(&me);
-        if heads.len() > nodes.len() && tables.is_ok() {
-            if is_head && !is_lowest {
-                targets = Some(Targets::open(&mut table));
-            }
-            let opened = Ok(table);
-            tables = self.shown(&opened);
-            table = opened?;
+/// Agrees with all ranks on interfaces. Every rank calls it, if there are several nodes.
+///
+/// # Errors
+/// The own one, or that of the lowest rank that has one: it can list no interfaces, or has no
+/// way to another rank.
+pub(super) fn agree(party: &Party) -> Result<AgreedFaces> {
+    let me = party.bootstrap.rank();
+    let options = SocketOptions::from(party.settings);
+    let mut table = interfaces::table(options.family, options.ifname.as_deref());
+    // Only ranks that are tried need ports.
+    let is_lowest = party.mates().first() == Some(&me);
+    let mut targets = match &mut table {
+        Ok(table) if is_lowest => Some(Targets::open(table)),
+        _ => None,
+    };
+    let mut tables = shown(party, &table);
+    let mut table = table?;
+    let nodes = topo::nodes(party.places).ranks;
+    let heads = heads(&nodes, tables.as_deref().unwrap_or_default());
+    let is_head = heads.contains(&me);
+    if heads.len() > nodes.len() && tables.is_ok() {
+        if is_head && !is_lowest {
+            targets = Some(Targets::open(&mut table));
         }
-        let mut agreeing = Agreeing {
-            party: self,
-            tables: tables?,
-            nodes,
-            heads,
-            barred: Barred::new(),
-            tried: BTreeSet::new(),
-            faults: Vec::new(),
-        };
-        for _ in 0..MOST_ROUNDS {
-            if !agreeing.round(is_head)? {
-                break;
-            }
+        let opened = Ok(table);
+        tables = shown(party, &opened);
+        table = opened?;
+    }
+    let mut agreeing = Agreeing {
+        party,
+        tables: tables?,
+        nodes,
+        heads,
+        barred: Barred::new(),
+        tried: BTreeSet::new(),
+        faults: Vec::new(),
+    };
+    for _ in 0..MOST_ROUNDS {
+        if !agreeing.round(is_head)? {
+            break;
         }
-        drop(targets);
-        agreeing.warn();
-        let cards = agreeing.used()?;
-        let barred = agreeing.barred;
-        Ok(AgreedFaces {
-            table,
-            cards,
-            barred,
-        })
     }
+    drop(targets);
+    agreeing.warn();
+    let cards = agreeing.used()?;
+    let barred = agreeing.barred;
+    Ok(AgreedFaces {
+        table,
+        cards,
+        barred,
+    })
+}
 
-    /// Tells the others its table, or why it has none, and hears theirs.
-    fn shown(&self, mine: &Result<FaceTable>) -> Result<Vec<FaceTable>> {
-        let shown = ShownFaces(match mine {
-            Ok(table) => Ok(table.clone()),
-            Err(error) => Err(Reported::of(error)),
-        });
-        self.tables(&self.bootstrap.all_gather(&record::encode(&shown))?)
-    }
+/// Tells the others its table, or why it has none, and hears theirs.
+fn shown(party: &Party, mine: &Result<FaceTable>) -> Result<Vec<FaceTable>> {
+    let shown = ShownFaces(match mine {
+        Ok(table) => Ok(table.clone()),
+        Err(error) => Err(Reported::of(error)),
+    });
+    tables(party, &party.bootstrap.all_gather(&record::encode(&shown))?)
+}
 
-    /// The tables of all ranks.
-    fn tables(&self, shown: &[Vec<u8>]) -> Result<Vec<FaceTable>> {
-        let all: Vec<ShownFaces> = record::decode_all(shown)?;
-        let table = |(rank, shown): (Rank, ShownFaces)| match shown.0 {
-            Ok(table) if table.is_possible() => Ok(table),
-            Ok(_) => Err(Error::internal("a rank has too many interfaces").with_peer(rank)),
-            Err(problem) => Err(self.told(rank, &problem)),
-        };
-        (0..).map(Rank).zip(all).map(table).collect()
-    }
+/// The tables of all ranks.
+fn tables(party: &Party, shown: &[Vec<u8>]) -> Result<Vec<FaceTable>> {
+    let all: Vec<ShownFaces> = record::decode_all(shown)?;
+    let table = |(rank, shown): (Rank, ShownFaces)| match shown.0 {
+        Ok(table) if table.is_possible() => Ok(table),
+        Ok(_) => Err(Error::internal("a rank has too many interfaces").with_peer(rank)),
+        Err(problem) => Err(told(party, rank, &problem)),
+    };
+    (0..).map(Rank).zip(all).map(table).collect()
+}
 
-    /// The error of another rank.
-    fn told(&self, rank: Rank, problem: &Reported) -> Error {
-        let place = format!(" on {}", self.places[rank.index()].host);
-        problem.by(rank, &place).told_elsewhere(true)
-    }
+/// The error of another rank.
+fn told(party: &Party, rank: Rank, problem: &Reported) -> Error {
+    let place = format!(" on {}", party.places[rank.index()].host);
+    problem.by(rank, &place).told_elsewhere(true)
 }
 
 /// Those that try ways for their node: the lowest rank of each kind of table that its ranks have,
@@ -220,7 +218,7 @@ impl Agreeing<'_> {
         let mut is_news = false;
         for (rank, told) in (0..).map(Rank).zip(told) {
             if let Some(problem) = &told.lack {
-                return Err(self.party.told(rank, problem));
+                return Err(self::told(self.party, rank, problem));
             }
             for failure in told.failures {
                 is_news |= self.barred.insert((failure.from, failure.to));

@@ -6,9 +6,8 @@
 //! ends.
 
 use super::said::{NO_DEVICE, Said};
-use super::{Party, plain_channels};
 use crate::base::Rank;
-use crate::config;
+use crate::comm::start::party::{Party, plain_channels};
 use crate::proxy::net::{Rail, Rails};
 use crate::topo::channels::Channels;
 use crate::transport::net::Properties;
@@ -72,56 +71,47 @@ fn known(said: &Said) -> BTreeSet<u8> {
     known.filter(|&device| device != NO_DEVICE).collect()
 }
 
-impl Party<'_> {
-    /// Returns the channels that the search found, unless devices are taken by the numbers of
-    /// channels.
-    pub(super) fn searched(&self) -> Option<&Arc<Channels>> {
-        let by_rule = self.settings.pxn() != config::Pxn::Never;
-        self.channels.as_ref().filter(|_| !by_rule)
-    }
+/// The device of each port of this rank's node.
+pub(super) fn ports(party: &Party, devices: &[Properties]) -> Vec<u8> {
+    let Some(found) = &party.channels else {
+        return Vec::new();
+    };
+    let node = found.seats[party.bootstrap.rank().index()].0 as usize;
+    of_ports(&found.nets[node], &found.buses[node], devices)
+}
 
-    /// The device of each port of this rank's node.
-    pub(super) fn ports(&self, devices: &[Properties]) -> Vec<u8> {
-        let Some(found) = &self.channels else {
-            return Vec::new();
-        };
-        let node = found.seats[self.bootstrap.rank().index()].0 as usize;
-        of_ports(&found.nets[node], &found.buses[node], devices)
-    }
+/// The rails of all connections, if the search decides: it must know every device of every
+/// rank, or those that it does not know would never be used.
+pub(super) fn rails(party: &Party, said: &[Said]) -> Option<Arc<dyn Rails>> {
+    let knows_all = |said: &Said| known(said).len() == said.handles.len();
+    let channels = Arc::clone(party.searched().filter(|_| said.iter().all(knows_all))?);
+    let devices = said.iter().map(|said| said.ports.clone()).collect();
+    Some(Arc::new(Found { channels, devices }))
+}
 
-    /// The rails of all connections, if the search decides: it must know every device of every
-    /// rank, or those that it does not know would never be used.
-    pub(super) fn rails(&self, said: &[Said]) -> Option<Arc<dyn Rails>> {
-        let knows_all = |said: &Said| known(said).len() == said.handles.len();
-        let channels = Arc::clone(self.searched().filter(|_| said.iter().all(knows_all))?);
-        let devices = said.iter().map(|said| said.ports.clone()).collect();
-        Some(Arc::new(Found { channels, devices }))
-    }
+/// Whether all ranks have several devices, which calls on few channels can use in turn. It
+/// follows from what all have said and from nothing of this rank's own, such as its `pxn`:
+/// turns must be the same at both ends.
+pub(super) fn take_turns(said: &[Said]) -> bool {
+    said.iter().all(|said| said.handles.len() > 1)
+}
 
-    /// Whether all ranks have several devices, which calls on few channels can use in turn. It
-    /// follows from what all have said and from nothing of this rank's own, such as its `pxn`:
-    /// turns must be the same at both ends.
-    pub(super) fn take_turns(&self, said: &[Said]) -> bool {
-        said.iter().all(|said| said.handles.len() > 1)
-    }
-
-    /// The devices that this rank uses, by ascending number.
-    pub(super) fn devices(&self, ports: &[u8], count: usize) -> BTreeSet<usize> {
-        let me = self.bootstrap.rank();
-        let channels = plain_channels(self.settings, self.node.layout().channels);
-        let known = |port: u32| {
-            let device = ports.get(port as usize).copied();
-            device
-                .filter(|&device| device != NO_DEVICE)
-                .map(usize::from)
-        };
-        let found = self.searched().into_iter();
-        let used = found.flat_map(|found| (0..channels).flat_map(|it| found.ports_of(me, it)));
-        let used: BTreeSet<usize> = used.filter_map(known).collect();
-        match used.is_empty() {
-            true => (0..count.min(channels)).collect(),
-            false => used,
-        }
+/// The devices that this rank uses, by ascending number.
+pub(super) fn devices(party: &Party, ports: &[u8], count: usize) -> BTreeSet<usize> {
+    let me = party.bootstrap.rank();
+    let channels = plain_channels(party.settings, party.node.layout().channels);
+    let known = |port: u32| {
+        let device = ports.get(port as usize).copied();
+        device
+            .filter(|&device| device != NO_DEVICE)
+            .map(usize::from)
+    };
+    let found = party.searched().into_iter();
+    let used = found.flat_map(|found| (0..channels).flat_map(|it| found.ports_of(me, it)));
+    let used: BTreeSet<usize> = used.filter_map(known).collect();
+    match used.is_empty() {
+        true => (0..count.min(channels)).collect(),
+        false => used,
     }
 }
 

@@ -5,6 +5,7 @@
 
 use crate::report::{Failure, hold};
 use crate::world::{Area, POISON, Rank};
+use kolo::comm::RawCalls;
 use kolo::comm::{Call, RedOp};
 use kolo::dtype::known::{Data, Pattern};
 use kolo::dtype::{DataType, ReduceOp};

@@ -5,6 +5,8 @@
 use crate::report::{self, Failure, hold};
 use kolo::base::Error;
 use kolo::bootstrap::ThreadsBootstrap;
+use kolo::comm::Inspect;
+use kolo::comm::RawCalls;
 use kolo::comm::{Call, CommConfig, CommDevice, Communicator, Stream};
 use kolo::cuda::{Context, DeviceMemory, Driver, OwnStream, copy_from_device, copy_to_device};
 use std::sync::Arc;

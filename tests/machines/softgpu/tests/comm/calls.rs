@@ -2,6 +2,7 @@
 
 use super::drawn;
 use super::ranks::{DEVICES, POISON, Rank, ranks};
+use kolo::comm::RawCalls;
 use kolo::comm::{Call, Collective, RedOp};
 use kolo::dtype::{DataType, ReduceOp};
 

@@ -3,6 +3,7 @@
 use super::calls::seed;
 use super::ranks::{Buffer, POISON, Rank, ranks, software_gpu};
 use kolo::bootstrap::ThreadsBootstrap;
+use kolo::comm::RawCalls;
 use kolo::comm::{Call, Collective, RedOp, Stream, group};
 use kolo::cuda::OwnStream;
 use kolo::dtype::DataType;

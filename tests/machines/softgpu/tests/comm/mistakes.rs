@@ -3,6 +3,7 @@
 use super::ranks::{POISON, Rank, ranks, software_gpu, sum};
 use kolo::base::{Code, Result};
 use kolo::bootstrap::ThreadsBootstrap;
+use kolo::comm::RawCalls;
 use kolo::comm::{Call, Collective, CommConfig, CommDevice, Communicator, RedOp, Stream};
 use kolo::cuda::{Context, OwnStream, PinnedMemory, StreamId, copy_from_device};
 use kolo::dtype::DataType;

@@ -7,6 +7,7 @@ use super::graphs::{Graphs, replay};
 use super::groups::all_to_all;
 use super::ranks::{POISON, on_nodes, sum};
 use kolo::base::Code;
+use kolo::comm::Inspect;
 use std::sync::Barrier;
 
 #[test]

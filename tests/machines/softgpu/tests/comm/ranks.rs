@@ -2,6 +2,8 @@
 
 use kolo::base::Result;
 use kolo::bootstrap::ThreadsBootstrap;
+use kolo::comm::Inspect;
+use kolo::comm::RawCalls;
 use kolo::comm::{Call, Collective, CommConfig, CommDevice, Communicator, RedOp, Stream};
 use kolo::cuda::{Context, DeviceMemory, OwnStream, copy_from_device, copy_to_device};
 use kolo::dtype::DataType;

@@ -2,6 +2,7 @@
 
 use super::ranks::{POISON, Rank, ranks, software_gpu, sum};
 use kolo::bootstrap::ThreadsBootstrap;
+use kolo::comm::RawCalls;
 use kolo::comm::Stream;
 use kolo::cuda::{OwnStream, copy_async};
 use std::sync::Barrier;

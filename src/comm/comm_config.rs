@@ -1,9 +1,7 @@
-//! A communicator as programs hold it, and what they may set when it is made.
+//! Settings that a program gives when it makes a communicator.
 
-use super::state::Inner;
 use crate::base::Error;
 use crate::exec::CommDevice;
-use std::sync::Arc;
 
 /// Settings that the caller gives for one communicator: they win over all other layers.
 #[derive(Clone, Debug, Default)]
@@ -39,19 +37,4 @@ impl CommConfig {
             ..CommConfig::default()
         }
     }
-}
-
-/// A group of ranks that call collectives together. Clones are the same communicator.
-///
-/// One thread at a time may call; two at once is an error that names the mistake. Different
-/// communicators are independent. All ranks make the same calls in the same order.
-///
-/// # Errors of its calls
-/// Each call that moves data can fail so: `InvalidArgument` and `InvalidUsage` before anything is
-/// touched; `RemoteError` when a rank died or aborted; `Timeout` after `KOLO_TIMEOUT`. After an
-/// error of the last two kinds the communicator answers only [`Communicator::abort`],
-/// [`Communicator::destroy`] and queries. What a call adds to these it says itself.
-#[derive(Clone)]
-pub struct Communicator {
-    pub(in crate::comm) inner: Arc<Inner>,
 }
