@@ -3,13 +3,11 @@
 //! Every method here is a thin face of a function below: of [`super::start`] (how one is made),
 //! [`super::calling`] (calls), [`super::failing`] (its end).
 
-use super::calling::call::Call;
 use super::calling::edges::Edges;
-use super::calling::vector::BlockCall;
-use super::calling::{enqueue, redop, sum, vector};
+use super::calling::{redop, sum};
 use super::faces::graph;
-use super::faces::lengths::{of_call, require_in, share};
-use super::faces::safe::{ScopeEnd, call, calls, outside_groups};
+use super::faces::lengths::{require_in, share};
+use super::faces::safe::{RunsCalls, ScopeEnd, call, calls};
 use super::faces::safe_blocks::block_calls;
 use super::failing::parting;
 use super::flight::stream::Stream;
@@ -335,29 +333,6 @@ impl Communicator {
     calls!();
     block_calls!();
 
-    fn queue(&self) -> &Queue {
-        &self.queue
-    }
-
-    fn run(&self, call: &Call) -> Result<()> {
-        of_call(&self.queue, call.collective, outside_groups())?;
-        // SAFETY: the buffers are borrowed by our caller until this returns; the call blocks,
-        // because there is no stream and no group.
-        unsafe { enqueue::enqueue(&self.queue, call, None) }
-    }
-
-    fn run_blocks(&self, call: &BlockCall) -> Result<()> {
-        of_call(&self.queue, call.collective, outside_groups())?;
-        // SAFETY: as in `run`.
-        unsafe { vector::enqueue_vector(&self.queue, call, None) }
-    }
-
-    fn run_exchange(&self, send: &Call, recv: &Call) -> Result<()> {
-        of_call(&self.queue, send.collective, outside_groups())?;
-        // SAFETY: as in `run`.
-        unsafe { enqueue::enqueue_exchange(&self.queue, send, recv, None) }
-    }
-
     /// Runs `body`, whose calls begin in order and progress together, and returns when all of
     /// them have ended. Neighbouring sends and receives progress together, in any order of peers.
     ///
@@ -405,6 +380,21 @@ impl Graph {
         Graph { comm, edges }
     }
 
+    /// Blocks that go out, and blocks that come in: missing neighbours count.
+    pub fn degrees(&self) -> (usize, usize) {
+        self.edges.degrees()
+    }
+
+    /// Whom the rank receives from, block by block.
+    pub fn sources(&self) -> &[Option<u32>] {
+        self.edges.sources()
+    }
+
+    /// Whom the rank sends to, block by block.
+    pub fn destinations(&self) -> &[Option<u32>] {
+        self.edges.destinations()
+    }
+
     /// The communicator it was made on.
     pub fn communicator(&self) -> &Communicator {
         &self.comm
@@ -419,6 +409,12 @@ impl Deref for Graph {
     }
 }
 
+impl fmt::Debug for Starting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 impl fmt::Debug for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (outs, ins) = self.degrees();
@@ -428,8 +424,7 @@ impl fmt::Debug for Graph {
 
 /// A communicator that was begun by [`Communicator::begin`], and is being made meanwhile.
 ///
-/// Dropped before it is there, it is called off as by [`Starting::abort`](BegunStart::abort).
-#[derive(Debug)]
+/// Dropped before it is there, it is called off as by [`Starting::abort`].
 pub struct Starting(BegunStart);
 
 impl Deref for Starting {
@@ -441,6 +436,21 @@ impl Deref for Starting {
 }
 
 impl Starting {
+    /// The rank that this will be.
+    pub fn rank(&self) -> u32 {
+        self.0.rank()
+    }
+
+    /// How many ranks there will be.
+    pub fn nranks(&self) -> u32 {
+        self.0.nranks()
+    }
+
+    /// The phase it is in, in a word; the last one of those that are over where it has ended.
+    pub fn phase(&self) -> &'static str {
+        self.0.phase()
+    }
+
     /// The communicator, if it is there by now. Does not wait. It is the program's then, and ends
     /// when the program drops it, whether this is kept or not.
     ///
@@ -454,7 +464,7 @@ impl Starting {
     /// Waits until the communicator is there.
     ///
     /// # Errors
-    /// As [`BegunStart::poll`].
+    /// As [`Starting::poll`].
     pub fn wait(self) -> Result<Communicator> {
         loop {
             if let Some(communicator) = self.poll()? {
@@ -463,12 +473,20 @@ impl Starting {
             self.0.when_ended(Duration::MAX);
         }
     }
+
+    /// Ends the start in whatever phase it is, and lets the other ranks know; they fail, for a
+    /// communicator has all of its ranks or none. Waits until nothing is left of it, at most 5 s: a
+    /// thread inside a call of the system or of a network plugin ends when that call does. A
+    /// communicator that is there already is aborted. Any thread, any time.
+    pub fn abort(&self) {
+        self.0.abort();
+    }
 }
 
 /// Asynchronous calls on one communicator; see [`Communicator::scope`].
 pub struct Scope<'scope, 'env: 'scope> {
-    queue: &'env Arc<Queue>,
-    stream: Stream,
+    pub(super) queue: &'env Arc<Queue>,
+    pub(super) stream: Stream,
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
 }
@@ -476,24 +494,4 @@ pub struct Scope<'scope, 'env: 'scope> {
 impl<'env> Scope<'_, 'env> {
     calls!(['env]);
     block_calls!(['env]);
-
-    fn queue(&self) -> &Queue {
-        self.queue
-    }
-
-    fn run(&self, call: &Call) -> Result<()> {
-        // SAFETY: the buffers are borrowed for 'env, which outlives the scope, and the scope does
-        // not end before the call has ended; mutable ones are borrowed once, so calls share none.
-        unsafe { enqueue::enqueue_joining(self.queue, call, &self.stream) }
-    }
-
-    fn run_blocks(&self, call: &BlockCall) -> Result<()> {
-        // SAFETY: as in `run`.
-        unsafe { vector::enqueue_vector_on(self.queue, call, &self.stream) }
-    }
-
-    fn run_exchange(&self, send: &Call, recv: &Call) -> Result<()> {
-        self.run(send)?;
-        self.run(recv)
-    }
 }

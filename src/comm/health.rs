@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// How far a communicator has come to its end.
 #[derive(Default)]
 pub(super) struct Ending {
-    /// Calls are refused: see [`Queue::stop`].
+    /// Calls are refused: see [`Health::stop`].
     pub stopped: AtomicBool,
     /// Why.
     pub failure: Mutex<Option<Error>>,

@@ -44,13 +44,14 @@ pub struct LaunchOrder {
 /// A call that needs no plan: small enough to be one token of each rank, or of one rank alone.
 #[derive(Clone, Copy)]
 pub struct SmallOrder {
-    /// All-reduce, all-gather, broadcast, or barrier.
+    /// Which collective: each that [`super::host::oneshot`] has a row for, and those that are
+    /// messages.
     pub collective: Collective,
     /// The caller's send buffer.
     pub send: *const u8,
     /// The caller's receive buffer.
     pub recv: *mut u8,
-    /// Elements of the data (of a block for all-gather).
+    /// Elements of the data, or of a block.
     pub count: usize,
     /// Their type.
     pub dtype: DataType,
@@ -58,7 +59,7 @@ pub struct SmallOrder {
     pub op: Option<ReduceOp>,
     /// Travels with every token.
     pub signature: u64,
-    /// Root, for broadcast.
+    /// Root, where there is one, or peer of a message.
     pub root: usize,
 }
 

@@ -44,15 +44,6 @@ fn names(lines: &[String]) -> Vec<String> {
     found
 }
 
-/// The type by which programs reach the methods of one that it derefs to.
-fn seen_as(name: &str) -> &str {
-    match name {
-        "BegunStart" => "Starting",
-        "Edges" => "Graph",
-        name => name,
-    }
-}
-
 /// The type that a line `impl ... {` is about, unless it implements a trait.
 fn implemented(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("impl")?;
@@ -139,7 +130,7 @@ fn items(source: &Source) -> Vec<Item> {
         if line.starts_with('}') {
             owner = None;
         } else if line.starts_with("impl") {
-            owner = implemented(line).map(|name| seen_as(name).to_owned());
+            owner = implemented(line).map(str::to_owned);
         } else if line.starts_with("macro_rules! calls")
             || line.starts_with("macro_rules! block_calls")
         {

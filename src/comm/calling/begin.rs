@@ -43,7 +43,7 @@ fn combine_as_made(queue: &Queue, checked: &mut Checked) -> Result<()> {
     Ok(())
 }
 
-/// Totals a collective, notes it on the board, and signs its tokens with what was before it.
+/// Counts a collective, notes it on the board, and signs its tokens with what was before it.
 #[inline(always)]
 pub(in crate::comm) fn begin(queue: &Queue, exec: &mut Exec, checked: &mut Checked) -> Option<u64> {
     exec.may_panic("begin");

@@ -10,7 +10,8 @@ use crate::wire::signature::{Fields, Signature};
 /// The peer of a message that goes to nobody or comes from nobody: such a call does nothing.
 pub const NO_RANK: u32 = u32::MAX;
 
-/// A call as its caller asked for it. Pointers are not dereferenced before [`Call::check`].
+/// A call as its caller asked for it. Pointers are not dereferenced before
+/// [`Checked::look`](super::checked::Checked::look).
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
     /// Which operation.

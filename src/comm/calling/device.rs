@@ -1,21 +1,21 @@
 //! Calls on a stream of the communicator's device: checked, planned and handed over. What a stream
 //! has is done in its order by the device, and the call returns at once.
 //!
-//! Data path: [`Communicator::enqueue`] checks the arguments -> [`Communicator::on_device`] -> the
+//! Data path: [`super::enqueue`] checks the arguments -> [`on_device`] -> the
 //! route of the device's table -> an order -> [`crate::exec::CudaEngine`] -> a kernel.
 //!
 //! A call that cannot be made is refused before its number counts; when something fails after that,
 //! the communicator stops, because the other ranks count on the call.
 
+use super::begin;
 use super::call::Collective;
 use super::checked::Checked;
+use super::compose;
 use super::member::Member;
 use super::parts::{Deed, Part};
 use super::traced;
 use crate::base::clock;
 use crate::base::{Error, Rank, Result};
-use crate::comm::calling::begin;
-use crate::comm::calling::compose;
 use crate::comm::failing::ended;
 use crate::comm::failing::still_there;
 use crate::comm::flight::order;
@@ -186,7 +186,7 @@ fn hand_over(
             let put = |part| hand_over(queue, exec, part, stream);
             parts.iter().try_for_each(put)
         }
-        Route::Parts => exchange_parts(queue, exec, checked, stream),
+        Route::Parts => exchange_parts(exec, checked, stream),
         _ if asked.collective.is_point_to_point() => exchange(exec, &[of_call(checked)], stream),
         Route::Alone => {
             let call = &checked.call;
@@ -253,12 +253,7 @@ fn exchange(exec: &mut Exec, messages: &[DeviceMessage], stream: DeviceStream) -
     Ok(())
 }
 
-fn exchange_parts(
-    _queue: &Queue,
-    exec: &mut Exec,
-    checked: &Checked,
-    stream: DeviceStream,
-) -> Result<()> {
+fn exchange_parts(exec: &mut Exec, checked: &Checked, stream: DeviceStream) -> Result<()> {
     let element = checked.call.dtype.size_bytes();
     let mut messages = Vec::new();
     for part in checked.parts.iter().flat_map(|parts| parts.iter()) {
@@ -416,7 +411,7 @@ fn run_part(queue: &Queue, members: Vec<&Member>, group: usize) -> Result<()> {
     let messages: Vec<&&Member> = members.iter().filter(is_message).collect();
     let all_there = |member: &&&Member| still_there::all_are_there(queue, &member.checked.call);
     let run = messages.iter().try_for_each(all_there);
-    let run = run.and_then(|()| run_messages(queue, &mut exec, &messages));
+    let run = run.and_then(|()| run_messages(&mut exec, &messages));
     let run = run.map_err(|error| queue.fail(&mut exec, error));
     for (message, begun) in messages.iter().zip(begun.into_iter().cycle()) {
         let words = words_on_device(&exec, &message.checked);
@@ -434,7 +429,7 @@ fn run_part(queue: &Queue, members: Vec<&Member>, group: usize) -> Result<()> {
 }
 
 /// Messages on one stream or several: the first one waits for the others, and these for it.
-fn run_messages(_queue: &Queue, exec: &mut Exec, members: &[&&Member]) -> Result<()> {
+fn run_messages(exec: &mut Exec, members: &[&&Member]) -> Result<()> {
     let mut streams: Vec<DeviceStream> = Vec::new();
     for stream in members.iter().filter_map(|member| device_stream(member)) {
         if !streams.contains(&stream) {

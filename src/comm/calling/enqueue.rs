@@ -1,26 +1,26 @@
 //! From a call to tokens: the blocking fast path, or ops for the queue.
 //!
-//! Data path of a small blocking call: [`Communicator::enqueue`] checks -> the owner lock -> the
+//! Data path of a small blocking call: [`enqueue`] checks -> the owner lock -> the
 //! route ([`crate::tune::route`]) is that of small calls -> [`crate::exec::host::oneshot`] ->
 //! `wire::fan`. No lock that waits, no hash, no clock, no allocation. Other routes are in
 //! [`super::routed`]: small messages are as direct; everything else becomes an [`Op`] in the
 //! communicator's queue, which the caller drives until its own call has ended
 //! ([`crate::comm::flight::drive`]).
 
+use super::begin;
 use super::call::Call;
 use super::checked::{self, Checked};
+use super::compared;
+use super::compose;
+use super::device;
+use super::exact_calls;
 use super::group;
+use super::messages;
+use super::ops;
+use super::routed;
 use super::tally;
+use super::traced;
 use crate::base::Result;
-use crate::comm::calling::begin;
-use crate::comm::calling::compared;
-use crate::comm::calling::compose;
-use crate::comm::calling::device;
-use crate::comm::calling::exact_calls;
-use crate::comm::calling::messages;
-use crate::comm::calling::ops;
-use crate::comm::calling::routed;
-use crate::comm::calling::traced;
 use crate::comm::flight::drive;
 use crate::comm::flight::moving;
 use crate::comm::flight::relief;
@@ -92,10 +92,10 @@ pub(in crate::comm) fn run_checked(
 /// The peers may be the same, different ones, this rank, or [`crate::comm::NO_RANK`].
 ///
 /// # Errors
-/// As [`Communicator::enqueue`]; buffers that overlap.
+/// As [`enqueue`]; buffers that overlap.
 ///
 /// # Safety
-/// As [`Communicator::enqueue`], for both.
+/// As [`enqueue`], for both.
 pub(in crate::comm) unsafe fn enqueue_exchange(
     queue: &Arc<Queue>,
     send: &Call,
@@ -134,7 +134,7 @@ pub(in crate::comm) unsafe fn enqueue_exchange(
 /// waiting for them.
 ///
 /// # Safety
-/// As [`Communicator::enqueue`], and no two of the messages that join share memory.
+/// As [`enqueue`], and no two of the messages that join share memory.
 pub(in crate::comm) unsafe fn enqueue_joining(
     queue: &Arc<Queue>,
     call: &Call,

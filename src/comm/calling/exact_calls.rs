@@ -12,16 +12,13 @@ use crate::dtype::DataType;
 use crate::dtype::exact::wire::Format;
 use std::sync::Arc;
 
-/// Runs a small call of words at once.
-pub(in crate::comm) type RunAtOnce = fn(&Queue, &mut Exec, &Checked, Option<u64>) -> Result<()>;
-
 /// A blocking exact sum; `run` is for small ones.
 pub(in crate::comm) fn exact(
     queue: &Queue,
     exec: &mut Exec,
     checked: &Checked,
     number: Option<u64>,
-    run: RunAtOnce,
+    run: impl FnOnce(&Queue, &mut Exec, &Checked, Option<u64>) -> Result<()>,
 ) -> Result<()> {
     let parts = in_parts(checked);
     let call = &parts.call;
@@ -46,7 +43,7 @@ pub(in crate::comm) fn exact_at_once(
     number: Option<u64>,
     format: &Format,
     fill: impl FnOnce(&mut [i64]),
-    run: RunAtOnce,
+    run: impl FnOnce(&Queue, &mut Exec, &Checked, Option<u64>) -> Result<()>,
 ) -> Result<bool> {
     let call = &checked.call;
     let count = call.count * format.words();

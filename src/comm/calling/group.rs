@@ -5,17 +5,17 @@
 //! (communicators) may be driven by one thread. Initialisations inside a group run in parallel,
 //! because each one waits for the others.
 
+use super::begin;
 use super::call::Collective;
 use super::checked::Checked;
 use super::device;
 use super::member::Member;
+use super::messages;
+use super::ops;
 use super::waiting_call::WaitingCall;
 use super::{tally, traced};
 use crate::base::lasting::Lasting;
 use crate::base::{Error, Result};
-use crate::comm::calling::begin;
-use crate::comm::calling::messages;
-use crate::comm::calling::ops;
 use crate::comm::flight::completion::Completion;
 use crate::comm::flight::drive;
 use crate::comm::flight::moving;

@@ -1,17 +1,17 @@
-//! Small messages on the calling thread: groups of sends and receives, such as a halo exchange,
-//! the collectives that are nothing but messages: gather, scatter, all-to-all, reduce; and calls of
-//! blocks of different sizes, where all messages of this rank are small.
+//! Calls that are messages, on the calling thread: small ones (groups such as a halo exchange;
+//! gather, scatter, all-to-all, reduce; blocks of different sizes, where all of this rank are
+//! small), and single ones of less than 2 MiB, also of a collective with a root.
 //!
 //! No plan is interpreted and no op is made; [`crate::exec::host::exchange`] moves the same tokens
 //! as the plan would.
 
+use super::begin;
 use super::call::Collective;
 use super::checked::Checked;
 use super::parts::{Deed, Part};
+use super::placing;
 use super::waiting_call::WaitingCall;
 use crate::base::Result;
-use crate::comm::calling::begin;
-use crate::comm::calling::placing;
 use crate::comm::flight::drive;
 use crate::comm::flight::relief;
 use crate::comm::flight::wait::Waiter;

@@ -2,7 +2,7 @@
 //!
 //! What is asked ([`call`]) becomes a call whose arguments hold ([`mod@checked`], [`buffers`]). It
 //! takes the owner lock, begins ([`begin`]: it is counted and signed), and goes by its route
-//! ([`crate::tune::route`]): the shortest ones at once ([`begin`], [`enqueue`]), others by
+//! ([`crate::tune::route`]): the shortest ones at once ([`enqueue`]), others by
 //! [`routed`], or as ops for the queue ([`ops`]). Groups ([`mod@group`]) take calls down and begin
 //! them together. All are functions over the [`Queue`](super::queue::Queue) of the communicator.
 

@@ -3,8 +3,8 @@
 use super::call::{Call, Collective};
 use super::checked::Checked;
 use super::handles::RedOp;
+use super::redop;
 use crate::base::{Error, Result};
-use crate::comm::calling::redop;
 use crate::comm::queue::Queue;
 use crate::dtype::DataType;
 use crate::exec::combine::Combine;

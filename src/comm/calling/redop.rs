@@ -83,7 +83,7 @@ pub(in crate::comm) fn user_op<T: Element>(
     make(queue, MadeOp::User(op, Some(T::DTYPE)))
 }
 
-/// Operation of a C function for one data type, or for all; else [`Communicator::user_op`].
+/// Operation of a C function for one data type, or for all; else [`user_op`].
 ///
 /// # Errors
 /// The error that stopped the communicator.

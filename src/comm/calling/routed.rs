@@ -6,9 +6,9 @@
 
 use super::checked::Checked;
 use super::messages;
+use super::ops;
 use super::waiting_call::WaitingCall;
 use crate::base::Result;
-use crate::comm::calling::ops;
 use crate::comm::flight::drive;
 use crate::comm::flight::relief;
 use crate::comm::owned::Exec;
@@ -44,20 +44,18 @@ pub(in crate::comm) fn larger(
             let small = parts.filter(|parts| messages::are_small(checked, parts));
             small.map(|parts| messages::run_parts(queue, exec, checked, parts, number))
         }
+        // None for what has no root.
         route => messages::rooted_at_once(queue, exec, checked, number, route),
     };
     if let Some(ended) = at_once {
         let_readers_run(queue, exec, checked.bytes);
         return ended;
     }
-    let is_message = checked.call.collective.is_point_to_point();
-    match route {
-        // The plan waits for the receive.
-        Route::Messages(_) if queue.seen.compared && is_message => {}
-        Route::Messages(choice) => {
-            return messages::small_messages(queue, exec, checked, number, choice);
-        }
-        _ => {}
+    // A message, as all others have returned. With the check its plan waits for the receive.
+    if let Route::Messages(choice) = route
+        && !queue.seen.compared
+    {
+        return messages::small_messages(queue, exec, checked, number, choice);
     }
     let mut op = exec.spare_op(checked.call.collective);
     // The memory of a connection is taken when it is first used, and the others count on this

@@ -3,17 +3,17 @@
 //! On the wire it is an all-reduce of one element with [`RedOp::SUM_EXACT`] whose element happens
 //! to be known exactly; see [`super::exact`].
 
+use super::begin;
 use super::call::{Call, Collective};
 use super::checked::Checked;
+use super::compared;
+use super::enqueue;
 use super::exact::most_whole;
+use super::exact_calls;
 use super::group;
 use super::handles::RedOp;
+use super::traced;
 use crate::base::{Error, Result};
-use crate::comm::calling::begin;
-use crate::comm::calling::compared;
-use crate::comm::calling::enqueue;
-use crate::comm::calling::exact_calls;
-use crate::comm::calling::traced;
 use crate::comm::owned::Exec;
 use crate::comm::queue::Queue;
 use crate::dtype::exact::wire::Format;
@@ -98,10 +98,10 @@ pub(in crate::comm) fn sum_exact<T: Summand>(queue: &Arc<Queue>, terms: &[T]) ->
     sum_exact_of(queue, &sum)
 }
 
-/// [`Communicator::sum_exact`] of the terms whose mask is true.
+/// [`sum_exact`] of the terms whose mask is true.
 ///
 /// # Errors
-/// As [`Communicator::sum_exact`], and for a mask of another length.
+/// As [`sum_exact`], and for a mask of another length.
 pub(in crate::comm) fn sum_exact_masked<T: Summand>(
     queue: &Arc<Queue>,
     terms: &[T],
@@ -123,10 +123,10 @@ pub(in crate::comm) fn sum_exact_masked<T: Summand>(
     sum_exact_of(queue, &sum)
 }
 
-/// [`Communicator::sum_exact`] of an array with gaps, as far as its mask selects it.
+/// [`sum_exact`] of an array with gaps, as far as its mask selects it.
 ///
 /// # Errors
-/// As [`Communicator::sum_exact`].
+/// As [`sum_exact`].
 pub(in crate::comm) fn sum_exact_view<T: Summand>(
     queue: &Arc<Queue>,
     view: &View<'_, T>,
@@ -136,10 +136,10 @@ pub(in crate::comm) fn sum_exact_view<T: Summand>(
     sum_exact_of(queue, &sum)
 }
 
-/// [`Communicator::sum_exact`] of terms that were added before.
+/// [`sum_exact`] of terms that were added before.
 ///
 /// # Errors
-/// As [`Communicator::sum_exact`].
+/// As [`sum_exact`].
 pub(in crate::comm) fn sum_exact_of<T: Summand>(
     queue: &Arc<Queue>,
     sum: &ExactSum<T>,
@@ -153,7 +153,7 @@ pub(in crate::comm) fn sum_exact_of<T: Summand>(
 /// a model, or real and imaginary part. All ranks pass the same number of sums.
 ///
 /// # Errors
-/// As [`Communicator::sum_exact`], and if `values` has another length.
+/// As [`sum_exact`], and if `values` has another length.
 pub(in crate::comm) fn sums_exact_of<T: Summand>(
     queue: &Arc<Queue>,
     sums: &[ExactSum<T>],

@@ -2,7 +2,7 @@
 //! one line.
 //!
 //! Where nobody asks it costs nothing: whether somebody does is part of a test that every call has
-//! anyway ([`Queue::watched`]).
+//! anyway (`at_all` of [`CallsSeen`](crate::comm::identity::CallsSeen)).
 
 use super::call::{Collective, NO_RANK};
 use super::checked::Checked;

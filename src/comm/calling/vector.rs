@@ -4,6 +4,7 @@
 //! Every message carries the signature of the call with the size of its own pair, so ranks that
 //! disagree about a size are told so, also if one of them expects nothing.
 
+use super::begin;
 use super::call::{Call, Collective};
 use super::checked::Checked;
 use super::edges::Edges;
@@ -14,7 +15,6 @@ use super::messages;
 use super::parts::{Deed, Part};
 use crate::base::exchange::{self, Transfer};
 use crate::base::{Error, Result, Share};
-use crate::comm::calling::begin;
 use crate::comm::flight::stream::Stream;
 use crate::comm::queue::Queue;
 use crate::dtype::DataType;
@@ -79,11 +79,11 @@ pub(in crate::comm) struct BlockCall<'a> {
 /// memory on both sides.
 ///
 /// # Errors
-/// As [`Communicator::enqueue`], and sizes that are too large, blocks that overlap, numbers of
+/// As [`enqueue::enqueue`], and sizes that are too large, blocks that overlap, numbers of
 /// blocks that are not those of ranks or neighbours.
 ///
 /// # Safety
-/// As [`Communicator::enqueue`].
+/// As [`enqueue::enqueue`].
 pub(in crate::comm) unsafe fn enqueue_vector(
     queue: &Arc<Queue>,
     call: &BlockCall<'_>,
@@ -104,7 +104,7 @@ pub(in crate::comm) unsafe fn enqueue_vector(
 /// Enqueues such a call in a scope, behind what is on the stream.
 ///
 /// # Safety
-/// As [`Communicator::enqueue_vector`].
+/// As [`enqueue_vector`].
 pub(in crate::comm) unsafe fn enqueue_vector_on(
     queue: &Arc<Queue>,
     call: &BlockCall<'_>,

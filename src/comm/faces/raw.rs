@@ -106,10 +106,10 @@ pub trait RawCalls {
     /// The peers may be the same, different ones, this rank, or [`crate::comm::NO_RANK`].
     ///
     /// # Errors
-    /// As [`Communicator::enqueue`]; buffers that overlap.
+    /// As [`RawCalls::enqueue`]; buffers that overlap.
     ///
     /// # Safety
-    /// As [`Communicator::enqueue`], for both.
+    /// As [`RawCalls::enqueue`], for both.
     unsafe fn enqueue_exchange(
         &self,
         send: &Call,
@@ -122,11 +122,11 @@ pub trait RawCalls {
     /// memory on both sides.
     ///
     /// # Errors
-    /// As [`Communicator::enqueue`], and sizes that are too large, blocks that overlap, numbers of
+    /// As [`RawCalls::enqueue`], and sizes that are too large, blocks that overlap, numbers of
     /// blocks that are not those of ranks or neighbours.
     ///
     /// # Safety
-    /// As [`Communicator::enqueue`].
+    /// As [`RawCalls::enqueue`].
     unsafe fn enqueue_vector(&self, call: &VectorCall<'_>, stream: Option<&Stream>) -> Result<()>;
 
     /// [`Communicator::sum_exact`] of an array with gaps, as far as its mask selects it.

@@ -39,6 +39,8 @@
 //! ```
 
 use crate::base::{Error, Result};
+use crate::comm::calling::vector::BlockCall;
+use crate::comm::queue::Queue;
 use crate::comm::{Call, Collective, RedOp, Stream};
 use crate::dtype::Element;
 
@@ -298,4 +300,16 @@ impl Drop for ScopeEnd<'_> {
         // The error, if any, is reported by the other wait; this one is for panics.
         let _ = self.0.synchronize();
     }
+}
+
+/// Runs the calls of the macros above: at once, or on the stream of a scope.
+pub(in crate::comm) trait RunsCalls {
+    /// The communicator of the calls.
+    fn queue(&self) -> &Queue;
+    /// Runs a call.
+    fn run(&self, call: &Call) -> Result<()>;
+    /// Runs a call of blocks.
+    fn run_blocks(&self, call: &BlockCall) -> Result<()>;
+    /// Sends and receives side by side.
+    fn run_exchange(&self, send: &Call, recv: &Call) -> Result<()>;
 }

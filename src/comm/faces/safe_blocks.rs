@@ -81,7 +81,7 @@ macro_rules! block_calls {
         ///
         /// # Errors
         /// Blocks outside of `recv`, another size of the own block than of `send`; see
-        /// [`Communicator::enqueue_vector`].
+        /// [`RawCalls::enqueue_vector`](crate::comm::RawCalls::enqueue_vector).
         pub fn all_gather_v<T: Element>(
             &self, send: &$($life)? [T], recv: &$($life)? mut [T], blocks: Blocks,
         ) -> Result<()> {

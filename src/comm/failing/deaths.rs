@@ -33,7 +33,7 @@ pub(in crate::comm) struct Deaths(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
-    inner: Option<Weak<dyn Hears>>,
+    hearer: Option<Weak<dyn Hears>>,
     /// The first news that came before there was a communicator, and of whom.
     early: Option<(Vec<Rank>, Error)>,
     /// Those of communicators that were split from this one, with the ranks here of their ranks.
@@ -101,10 +101,10 @@ impl Deaths {
             }
         });
         let Some(known) = known else { return true };
-        let inner = known.inner.as_ref().and_then(Weak::upgrade);
+        let hearer = known.hearer.as_ref().and_then(Weak::upgrade);
         let children = known.children.clone();
         drop(known);
-        let mut is_done = inner.is_none_or(|inner| inner.ends(step, is_last));
+        let mut is_done = hearer.is_none_or(|hearer| hearer.ends(step, is_last));
         for child in children.iter().filter_map(|(child, _)| child.upgrade()) {
             is_done &= child.end(step, is_last);
         }
@@ -118,7 +118,7 @@ impl Deaths {
             description: description.to_string(),
         };
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let inner = known.inner.as_ref().and_then(Weak::upgrade);
+        let hearer = known.hearer.as_ref().and_then(Weak::upgrade);
         let children = known.children.clone();
         known.heard.push(news.clone());
         drop(known);
@@ -128,14 +128,15 @@ impl Deaths {
         // A process that is watched for another communicator's sake may have left this one. On
         // several nodes there are no others, and one that has left may still send for its node.
         let has_left = |rank: Rank| {
-            let is_none = |inner: &Arc<dyn Hears>| inner.has_let_go(rank) || inner.has_ended(rank);
-            inner.as_ref().is_some_and(is_none)
+            let is_none =
+                |hearer: &Arc<dyn Hears>| hearer.has_let_go(rank) || hearer.has_ended(rank);
+            hearer.as_ref().is_some_and(is_none)
         };
-        if let Some(inner) = &inner {
-            let ended = ranks.iter().copied().filter(|&rank| inner.has_ended(rank));
+        if let Some(hearer) = &hearer {
+            let ended = ranks.iter().copied().filter(|&rank| hearer.has_ended(rank));
             let ended: Vec<Rank> = ended.collect();
             if !ended.is_empty() {
-                inner.have_vanished(&ended);
+                hearer.have_vanished(&ended);
             }
         }
         let staying: Vec<Rank> = ranks
@@ -152,27 +153,27 @@ impl Deaths {
         let error = death::error(ranks, what, description);
         let error = error.unwrap_or_else(|| Error::internal(description));
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(inner) = known.inner.as_ref().and_then(Weak::upgrade) else {
+        let Some(hearer) = known.hearer.as_ref().and_then(Weak::upgrade) else {
             known.early.get_or_insert((ranks.to_vec(), error));
             return;
         };
         // Stopping tells others, of which more news may come on this thread.
         drop(known);
-        inner.hears(&error);
+        hearer.hears(&error);
     }
 
     /// There is a communicator now: it hears what came before it, and what comes.
-    pub fn hand_over<T: Hears + 'static>(&self, inner: &Arc<T>) {
+    pub fn hand_over<T: Hears + 'static>(&self, hearer: &Arc<T>) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let weak: Weak<T> = Arc::downgrade(inner);
-        known.inner = Some(weak);
+        let weak: Weak<T> = Arc::downgrade(hearer);
+        known.hearer = Some(weak);
         let early = known.early.take();
         drop(known);
         let Some((ranks, error)) = early else { return };
-        let has_ended = |rank: &Rank| inner.has_ended(*rank);
+        let has_ended = |rank: &Rank| hearer.has_ended(*rank);
         match !ranks.is_empty() && ranks.iter().all(has_ended) {
-            true => inner.have_vanished(&ranks),
-            false => inner.hears(&error),
+            true => hearer.have_vanished(&ranks),
+            false => hearer.hears(&error),
         }
     }
 }

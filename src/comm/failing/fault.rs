@@ -2,7 +2,7 @@
 
 use super::circle::{REMEDY, circle};
 use super::disagreement::{both, reason};
-use super::gone::{gone, left};
+use super::gone::{NEWS, gone, left};
 use crate::base::clock;
 use crate::base::turns;
 use crate::base::{Code, Error, Rank, Result};
@@ -29,8 +29,6 @@ pub(in crate::comm) fn limit(settings: &Settings, timeout: Duration) -> String {
     }
 }
 
-/// How long the news of another node is waited for.
-const NEWS: Duration = Duration::from_millis(500);
 /// How many of a rank's last collectives are compared: at most as many as its board remembers.
 const REMEMBERED: u64 = 12;
 

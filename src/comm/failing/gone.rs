@@ -10,7 +10,7 @@ use crate::wire::board::Board;
 use std::time::Duration;
 
 /// How long the reason of a failed connection is waited for.
-const NEWS: Duration = Duration::from_millis(500);
+pub(super) const NEWS: Duration = Duration::from_millis(500);
 
 /// Why a connection may have ended.
 pub(in crate::comm) enum News {

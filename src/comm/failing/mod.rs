@@ -1,8 +1,10 @@
 //! Failures: what went wrong, who is told, and how everything in flight lets go of its buffers.
 //!
 //! [`fault`] finds the words, [`circle`] those for sends that wait for each other. [`deaths`] hears
-//! of processes that ended, [`stop`] ends what is in flight, [`farewell`] looks once more before a
-//! rank leaves, [`report`] says where a rank is, by [`whereabouts`], when a signal ends it.
+//! of processes that ended, [`stop`] takes the news; [`Queue::fail`](super::queue::Queue) ends what
+//! is in flight. [`still_there`] and [`ended`] tell ranks that left without a call, [`gone`] has
+//! their words. [`parting`] is the end that a program asks for, [`farewell`] looks once more before
+//! a rank leaves. [`report`] says where a rank is, by [`whereabouts`], when a signal ends it.
 
 pub(in crate::comm) mod circle;
 pub(in crate::comm) mod deaths;

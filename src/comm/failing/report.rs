@@ -32,7 +32,7 @@ fn words(notes: &Whereabouts, queue: &Queue) -> String {
     let (call, waits) = (lock(&notes.call), lock(&notes.waits));
     let wait = waits.first();
     let mut text = match &*call {
-        Some(under) => under.words(),
+        Some(under) => call_words(under),
         None => last_call(queue, wait),
     };
     let Some(wait) = wait else {
@@ -57,16 +57,14 @@ fn words(notes: &Whereabouts, queue: &Queue) -> String {
     text + &format!(", phase `waiting`: for {waited:.1} s for {who}{advice}")
 }
 
-impl Under {
-    /// Which call it is, and its route.
-    fn words(&self) -> String {
-        let call = match self.number {
-            Some(number) => format!("in collective {number}, {}", describe(self.signature)),
-            None => format!("in {}", self.collective.name()),
-        };
-        let route = self.route.words_with(self.collective, self.choice);
-        format!("{call}, route {route}")
-    }
+/// Which call it is, and its route.
+fn call_words(under: &Under) -> String {
+    let call = match under.number {
+        Some(number) => format!("in collective {number}, {}", describe(under.signature)),
+        None => format!("in {}", under.collective.name()),
+    };
+    let route = under.route.words_with(under.collective, under.choice);
+    format!("{call}, route {route}")
 }
 
 /// Where no blocking call is under way: what the rank has called, and what it waits for.

@@ -1,6 +1,7 @@
 //! The queue of calls in flight: whoever waits drives it, on the calling thread.
 
 use super::completion::Completion;
+use super::moving;
 use super::op::{Op, Step};
 use super::wait::Waiter;
 use crate::base::caught::panicked;
@@ -9,7 +10,6 @@ use crate::base::{Error, Result, caught};
 use crate::comm::calling::waiting_call::WaitingCall;
 use crate::comm::failing::ended;
 use crate::comm::failing::still_there;
-use crate::comm::flight::moving;
 use crate::comm::owned::Exec;
 use crate::comm::queue::Queue;
 use crate::config::Errors;
@@ -60,7 +60,7 @@ pub(in crate::comm) fn drive(
     call: WaitingCall,
     pass: impl FnMut(&mut Exec) -> std::result::Result<Step, Stop>,
 ) -> Result<()> {
-    // Spelled out: whoever follows a call comes by here, and opens no file for it.
+    // Not by `caught`: `tests/path.rs` counts the files that a call passes.
     let driven = catch_unwind(AssertUnwindSafe(|| drive_on(queue, exec, call, pass)));
     // By its place too, before the communicator stops for this reason.
     driven

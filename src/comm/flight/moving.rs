@@ -2,12 +2,12 @@
 
 use super::direct::Card;
 use super::op::{Next, Op, Step, Then};
+use super::order;
 use super::pushed;
 use crate::base::Result;
 use crate::comm::calling::call::Call;
 use crate::comm::calling::checked::Checked;
 use crate::comm::calling::parts::{Deed, Part};
-use crate::comm::flight::order;
 use crate::comm::owned::Exec;
 use crate::dtype::DataType;
 use crate::exec::combine::Combine;

@@ -307,8 +307,8 @@ impl<'a> Long<'a> {
             }
             // The boards of other nodes are as they were told: the answer counts the next time.
             self.health.alarm(Alarm::Ask);
-            let healthd = self.health.blocked.call.load(Ordering::Relaxed);
-            if let Some(call) = self.call.number.or((healthd != 0).then_some(healthd)) {
+            let queued = self.health.blocked.call.load(Ordering::Relaxed);
+            if let Some(call) = self.call.number.or((queued != 0).then_some(queued)) {
                 fault::compare_recent(self.health, call)?;
             }
         }

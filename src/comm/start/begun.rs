@@ -97,7 +97,7 @@ impl Making {
     }
 }
 
-/// A communicator that was begun by [`Communicator::begin`], and is being made meanwhile.
+/// A communicator that was begun by [`begin`], and is being made meanwhile.
 ///
 /// Dropped before it is there, it is called off as by [`BegunStart::abort`].
 #[doc(hidden)]
@@ -113,7 +113,7 @@ pub struct BegunStart {
 /// Begins to join as `rank` of `nranks`.
 ///
 /// # Errors
-/// As [`Communicator::begin`].
+/// As [`begin`].
 pub(in crate::comm) fn begin(
     nranks: u32,
     id: &UniqueId,

@@ -3,6 +3,7 @@
 
 use super::cma::Private;
 use super::layout::{EAGER_BYTES, slot_bytes};
+use super::party::{Party, plain_channels};
 use super::{net, tuning};
 use crate::base::Result;
 use crate::comm::failing::stood::Stood;
@@ -10,7 +11,6 @@ use crate::comm::flight::direct::Direct;
 use crate::comm::network::Network;
 use crate::comm::owned::Exec;
 use crate::comm::owned::{self, Faults, Members, Reused, Sizes, Totals};
-use crate::comm::start::party::{Party, plain_channels};
 use crate::config;
 use crate::exec::host::trials::StoreTrials;
 use crate::exec::host::{HostEngine, Wires, launch};

@@ -11,6 +11,7 @@
 //! 4. The ranks of the node share memory under the nonce.
 //! 5. Limits are bound into tables; a barrier ends the initialisation.
 
+use super::community;
 use super::device;
 use super::device::card::DeviceCard;
 use super::executor::{exec, reach};
@@ -19,6 +20,7 @@ use super::layout::{head_offset, layout, lengths};
 use super::made::{Made, put_together};
 use super::meet::{GraphText, Met, meet};
 use super::orders::Speech;
+use super::party::Party;
 use super::{by_switch, net, orders, pinning, stores, summary, tuning};
 use crate::base::birth::{Birth, StartPhase};
 use crate::base::record::{self, Record};
@@ -33,8 +35,6 @@ use crate::comm::logging::{self, Acting};
 use crate::comm::network::Network;
 use crate::comm::owned::Exec;
 use crate::comm::queue::Queue;
-use crate::comm::start::community;
-use crate::comm::start::party::Party;
 use crate::config::Settings;
 use crate::plan::Nodes;
 use crate::proxy::service::Address;

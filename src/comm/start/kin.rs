@@ -18,6 +18,7 @@
 
 use super::heritage::Kin;
 use super::made::{Made, put_together};
+use super::party::Party;
 use super::{device, executor, layout};
 use super::{meet, stores, tuning};
 use crate::base::{Error, Rank, Result, hash};
@@ -28,7 +29,6 @@ use crate::comm::flight::turn::IdleHook;
 use crate::comm::logging::Acting;
 use crate::comm::owned::Exec;
 use crate::comm::queue::Queue;
-use crate::comm::start::party::Party;
 use crate::config::Settings;
 use crate::proxy::Watch;
 use crate::topo::{self, RankPlace};

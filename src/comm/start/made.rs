@@ -3,6 +3,7 @@
 
 use super::heritage::Kin;
 use super::living;
+use super::party::Party;
 use crate::base::Rank;
 use crate::comm::CommDevice;
 use crate::comm::calling::processes::Processes;
@@ -18,7 +19,6 @@ use crate::comm::identity::{CallsSeen, CommName, Identity, WaitSetup};
 use crate::comm::network::Network;
 use crate::comm::owned::Exec;
 use crate::comm::queue::{MadeOps, Queue};
-use crate::comm::start::party::Party;
 use crate::config::{self, Settings};
 use crate::proxy::progress::{PATIENCE, Work};
 use crate::proxy::{Watch, asked};

@@ -7,9 +7,9 @@ mod proxied;
 mod rails;
 pub(in crate::comm) mod said;
 
+use super::party::{Party, plain_channels};
 use crate::base::{Error, Rank, Result, record};
 use crate::comm::network::Network;
-use crate::comm::start::party::{Party, plain_channels};
 use crate::exec::host::carried::Carried;
 use crate::plan::Nodes;
 use crate::proxy::lookout::{Crew, Lookout, Post};

@@ -334,7 +334,7 @@ impl HostEngine {
     /// Moves one message on one node.
     ///
     /// # Errors
-    /// As [`HostEngine::awaited`].
+    /// As [`HostEngine::small`].
     ///
     /// # Safety
     /// The place of the message holds what was said, and nobody else touches it.
@@ -351,7 +351,7 @@ impl HostEngine {
     /// Sends one message and receives another, side by side, on one node.
     ///
     /// # Errors
-    /// As [`HostEngine::awaited`].
+    /// As [`HostEngine::small`].
     ///
     /// # Safety
     /// As [`HostEngine::message`], for both.

@@ -1,4 +1,4 @@
-//! Panics on the service thread: they are told, and the thread goes on.
+//! Tells of deaths, and of panics on the service thread, which goes on after them.
 
 use super::super::state::Death;
 use super::Service;
