@@ -1,6 +1,6 @@
 //! From a call of the program to its route: what is asked, whether it may be, which way it goes.
 //!
-//! What is asked ([`call`]) becomes a call whose arguments hold ([`mod@checked`], [`buffers`]). It
+//! The asked call ([`call`]) becomes one whose arguments hold ([`mod@checked`], [`buffers`]). It
 //! takes the owner lock, begins ([`begin`]: it is counted and signed), and goes by its route
 //! ([`crate::tune::route`]): the shortest ones at once ([`enqueue`]), others by
 //! [`routed`], or as ops for the queue ([`ops`]). Groups ([`mod@group`]) take calls down and begin
