@@ -88,12 +88,20 @@ impl DeviceMemory {
     ) -> Result<DeviceMemory> {
         let _current = context.enter()?;
         let whole = whole(context, &properties(context, true), bytes)?;
+        // The number travels as a pointer, and the driver takes 0 for none.
+        let (number, lifted) = match fd.as_raw_fd() {
+            0 => {
+                let lifted = descriptors::another(0).map_err(unkept)?;
+                (lifted.as_raw_fd(), Some(lifted))
+            }
+            number => (number, None),
+        };
         let mut handle = 0;
         let function = context.driver().functions().memory_import;
         // SAFETY: this kind of handle is the number itself, which the driver copies; it writes one
         // number.
-        let code =
-            unsafe { function(&raw mut handle, fd.as_raw_fd() as usize as *mut _, POSIX_FD) };
+        let code = unsafe { function(&raw mut handle, number as usize as *mut _, POSIX_FD) };
+        drop(lifted);
         context.check(code, "cuMemImportFromShareableHandle", String::new)?;
         let physical = PhysicalMemory {
             context: context.clone(),
@@ -205,11 +213,14 @@ impl DeviceMemory {
         // SAFETY: sets a flag of an open descriptor: programs that this one starts do not get it.
         unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
         // SAFETY: the driver has just opened the descriptor for its caller.
-        unsafe { descriptors::made(fd) }.map_err(|error| {
-            let remedy = "raise the limit of open files (`ulimit -n`)";
-            Error::system("cannot keep a file of device memory", &error, remedy)
-        })
+        unsafe { descriptors::made(fd) }.map_err(unkept)
     }
+}
+
+/// The system gives no number for a file of device memory.
+fn unkept(error: std::io::Error) -> Error {
+    let remedy = "raise the limit of open files (`ulimit -n`)";
+    Error::system("cannot keep a file of device memory", &error, remedy)
 }
 
 /// Whether memory of the device may go to other processes as file descriptors.

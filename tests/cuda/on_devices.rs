@@ -8,7 +8,7 @@ use kolo::cuda::{
     exchange_capture_mode_relaxed, fill_async, is_pinned, kind_of,
 };
 use libloading::os::unix::Library;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
 /// A function of the driver, as the program itself would call it.
@@ -189,6 +189,35 @@ mod usual {
         assert_eq!(kind_of(at as u64).unwrap(), PointerKind::Pageable);
         // All of it is free to be registered otherwise.
         drop(map(0, 4 * 4096).unwrap());
+    }
+
+    /// A program that has closed its standard input can be given any number.
+    #[test]
+    #[ignore = "started by the tests of cuda.rs, with a driver"]
+    fn memory_arrives_by_a_descriptor_of_any_number() {
+        let context = Context::of(0).unwrap();
+        let stream = OwnStream::new(&context).unwrap();
+        let memory = DeviceMemory::new(&context, "a test", 5000, &[]).unwrap();
+        let wanted = content(5000, 4);
+        // SAFETY: the memory has these bytes.
+        unsafe { copy_to_device(&context, memory.address(), &wanted, stream.id()) }.unwrap();
+        let exported = memory.export().unwrap();
+        let input = std::io::stdin().as_fd().try_clone_to_owned().unwrap();
+        for number in [0, 700] {
+            // SAFETY: nobody reads standard input here, and nobody has the other number.
+            let at = unsafe { libc::dup2(exported.as_fd().as_raw_fd(), number) };
+            assert_eq!(at, number);
+            // SAFETY: it is open until the end of this process.
+            let at = unsafe { BorrowedFd::borrow_raw(at) };
+            let imported = DeviceMemory::import(&context, at, 5000).unwrap();
+            let mut got = vec![0xa5; 5000];
+            // SAFETY: the memory has these bytes.
+            unsafe { copy_from_device(&context, &mut got, imported.address(), stream.id()) }
+                .unwrap();
+            assert!(got == wanted, "number {number}");
+        }
+        // SAFETY: gives standard input its number back.
+        assert_eq!(unsafe { libc::dup2(input.as_raw_fd(), 0) }, 0);
     }
 
     #[test]

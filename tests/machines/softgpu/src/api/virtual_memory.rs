@@ -185,7 +185,8 @@ driver! {
             return Err(Code::NOT_SUPPORTED);
         }
         let descriptor = i32::try_from(descriptor).map_err(|_| Code::INVALID_VALUE)?;
-        if descriptor < 0 || !to.is_asked() {
+        // The number travels as a pointer, and a driver refuses the null pointer: number 0.
+        if descriptor <= 0 || !to.is_asked() {
             return Err(Code::INVALID_VALUE);
         }
         // SAFETY: the caller keeps it open during the call; a wrong number is an error of the copy.

@@ -133,6 +133,16 @@ test!(
         let bytes = pattern(2, PAGE);
         write(first, &bytes);
         assert!(read(second, PAGE) == bytes);
+        // Number 0 travels as the null pointer, which is no handle.
+        let again = {
+            let mut again = -1i32;
+            ok!(cuMemExportToShareableHandle((&raw mut again).cast(), handle, FD, 0));
+            again
+        };
+        // SAFETY: nobody reads standard input in this process.
+        assert_eq!(unsafe { libc::dup2(again, 0) }, 0);
+        let nothing = std::ptr::null_mut();
+        assert_eq!(code!(cuMemImportFromShareableHandle(&mut imported, nothing, FD)), 1);
         // Only what was made to be shared is.
         let lonely = physical(0, PAGE, false);
         let code = code!(cuMemExportToShareableHandle((&raw mut file).cast(), lonely, FD, 0));
