@@ -20,6 +20,54 @@ const NO_SYNC: c_uint = 1;
 /// `CU_GRAPH_USER_OBJECT_MOVE`: the graph has the only reference.
 const MOVE: c_uint = 1;
 
+/// The capture that a stream is in.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamCapture {
+    /// The driver's address of the graph, which is never followed here.
+    graph: usize,
+    id: u64,
+}
+
+impl StreamCapture {
+    /// Asks the driver for the capture of a stream; none where its work runs.
+    ///
+    /// # Errors
+    /// Those of [`StreamId::is_capturing`]; a driver that captures and does not tell the graph.
+    pub fn of(context: &Context, stream: StreamId) -> Result<Option<StreamCapture>> {
+        if !stream.is_capturing(context)? {
+            return Ok(None);
+        }
+        let info = context.driver().functions().capture_info;
+        // Drivers that capture have it, but for one that lacks symbols.
+        let info = info.ok_or_else(|| missing(context.driver()))?;
+        let _current = context.enter()?;
+        let (mut status, mut id): (c_int, c_ulonglong) = (0, 0);
+        let mut graph: CUgraph = std::ptr::null_mut();
+        // SAFETY: the driver writes two numbers and an address; it is not asked for the others.
+        let code = unsafe {
+            let nothing = std::ptr::null_mut();
+            info(
+                stream.raw(),
+                &raw mut status,
+                &raw mut id,
+                &raw mut graph,
+                nothing,
+                std::ptr::null_mut(),
+            )
+        };
+        context.check(code, "cuStreamGetCaptureInfo", String::new)?;
+        Ok(Some(StreamCapture {
+            graph: graph as usize,
+            id,
+        }))
+    }
+
+    /// A number that no other capture of this process has.
+    pub fn id(self) -> u64 {
+        self.id
+    }
+}
+
 /// A function that a graph runs on the host, and things that it keeps.
 pub struct GraphKeeps(Box<KeptByGraph>);
 
@@ -71,18 +119,18 @@ impl GraphKeeps {
         GraphKeeps(Box::new(KeptByGraph { act, _held: held }))
     }
 
-    /// Has the graph that the stream is captured into keep all of it, and run what is to be run, in
-    /// the order of the stream.
+    /// Has the graph of the stream's capture keep all of it, and run what is to be run, in the
+    /// order of the stream.
     ///
     /// # Errors
     /// The driver refuses: the capture has failed.
-    pub fn put(self, context: &Context, stream: StreamId) -> Result<()> {
+    pub fn put(self, context: &Context, stream: StreamId, capture: StreamCapture) -> Result<()> {
         let data: *mut c_void = std::ptr::from_ref(&*self.0).cast_mut().cast();
         let acts = self.0.act.is_some();
+        let _current = context.enter()?;
         // Before the graph names it the graph has it.
-        self.keep(context, stream)?;
+        self.keep(context, capture)?;
         if acts {
-            let _current = context.enter()?;
             let functions = context.driver().functions();
             // SAFETY: the function takes such data, which stay as long as the graph.
             let code = unsafe { (functions.host_function)(stream.raw(), act, data) };
@@ -91,39 +139,20 @@ impl GraphKeeps {
         Ok(())
     }
 
-    fn keep(self, context: &Context, stream: StreamId) -> Result<()> {
+    /// The context is current.
+    fn keep(self, context: &Context, capture: StreamCapture) -> Result<()> {
         let functions = context.driver().functions();
-        let (Some(info), Some(create), Some(retain)) = (
-            functions.capture_info,
-            functions.user_object,
-            functions.graph_retain,
-        ) else {
+        let (Some(create), Some(retain)) = (functions.user_object, functions.graph_retain) else {
             // Drivers that capture have them, but for one that lacks symbols.
             return Err(missing(context.driver()));
         };
-        let _current = context.enter()?;
-        let (mut status, mut id): (c_int, c_ulonglong) = (0, 0);
-        let mut graph: CUgraph = std::ptr::null_mut();
-        // SAFETY: the driver writes two numbers and an address; it is not asked for the others.
-        let code = unsafe {
-            let nothing = std::ptr::null_mut();
-            info(
-                stream.raw(),
-                &raw mut status,
-                &raw mut id,
-                &raw mut graph,
-                nothing,
-                std::ptr::null_mut(),
-            )
-        };
-        context.check(code, "cuStreamGetCaptureInfo", String::new)?;
         let mut object: CUuserObject = std::ptr::null_mut();
         let data: *mut c_void = Box::into_raw(self.0).cast();
         // SAFETY: `release` takes such data, once.
         let code = unsafe { create(&raw mut object, data, release, 1, NO_SYNC) };
         context.check(code, "cuUserObjectCreate", String::new)?;
         // SAFETY: both are the driver's own.
-        let code = unsafe { retain(graph, object, 1, MOVE) };
+        let code = unsafe { retain(capture.graph as CUgraph, object, 1, MOVE) };
         context.check(code, "cuGraphRetainUserObject", String::new)
     }
 }

@@ -7,6 +7,7 @@ use super::driver::Driver;
 use super::failure::{PEER_ALREADY_ENABLED, SUCCESS};
 use crate::base::{Error, Result};
 use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute};
+use std::cell::Cell;
 use std::ffi::c_int;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,6 +24,11 @@ pub struct Context {
     uuid: [u8; 16],
     pci: String,
     multiprocessors: u32,
+}
+
+thread_local! {
+    /// The driver's address of the context that this thread is inside of; 0 outside of all.
+    static INSIDE: Cell<usize> = const { Cell::new(0) };
 }
 
 /// Those of this process, by the number of the device.
@@ -57,6 +63,12 @@ impl Context {
     pub fn known() -> Option<Arc<Context>> {
         let known = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
         known.first().cloned()
+    }
+
+    /// The one of this process that the driver's address stands for, if kolo uses it already.
+    pub(super) fn that_is(raw: CUcontext) -> Option<Arc<Context>> {
+        let known = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+        known.iter().find(|known| known.is(raw)).cloned()
     }
 
     fn make(driver: &'static Driver, number: u32) -> Result<Context> {
@@ -156,17 +168,23 @@ impl Context {
     }
 
     /// Makes this context the current one of this thread until the end of the returned value, which
-    /// gives the thread back what it had.
+    /// gives the thread back what it had. Inside of it already, it asks nothing of the driver: who
+    /// makes several calls enters once for all of them.
     ///
     /// # Errors
     /// The driver's, and that of a forked process.
     pub fn enter(&self) -> Result<InContext<'_>> {
         self.driver.refuse_a_fork()?;
-        // SAFETY: the context was taken and is never given back.
-        let code = unsafe { (self.driver.functions().context_push)(self.raw as CUcontext) };
-        self.check(code, "cuCtxPushCurrent", String::new)?;
+        let before = INSIDE.get();
+        if before != self.raw {
+            // SAFETY: the context was taken and is never given back.
+            let code = unsafe { (self.driver.functions().context_push)(self.raw as CUcontext) };
+            self.check(code, "cuCtxPushCurrent", String::new)?;
+            INSIDE.set(self.raw);
+        }
         Ok(InContext {
             context: self,
+            before,
             of_this_thread: PhantomData,
         })
     }
@@ -242,12 +260,18 @@ impl std::fmt::Debug for Context {
 /// While this lives, a context is the current one of this thread.
 pub struct InContext<'c> {
     context: &'c Context,
+    /// The context that the thread was inside of before; this one where nothing was pushed.
+    before: usize,
     /// Each thread has a stack of contexts of its own.
     of_this_thread: PhantomData<*const ()>,
 }
 
 impl Drop for InContext<'_> {
     fn drop(&mut self) {
+        if self.before == self.context.raw {
+            return;
+        }
+        INSIDE.set(self.before);
         let mut popped: CUcontext = std::ptr::null_mut();
         // SAFETY: the driver writes one address; `enter` pushed what is popped here.
         let code = unsafe { (self.context.driver.functions().context_pop)(&raw mut popped) };

@@ -152,6 +152,7 @@ functions! {
             *mut CUuserObject, *mut c_void, extern "C" fn(*mut c_void), c_uint, c_uint);
         graph_retain = cuGraphRetainUserObject since 11030(
             CUgraph, CUuserObject, c_uint, c_uint);
+        stream_id = cuStreamGetId since 12000(CUstream, *mut c_ulonglong);
         function_load = cuFuncLoad since 12040(CUfunction);
         function_parameter = cuFuncGetParamInfo since 12040(
             CUfunction, usize, *mut usize, *mut usize);

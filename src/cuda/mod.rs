@@ -45,7 +45,7 @@ pub mod pinned;
 pub mod pointer;
 pub mod stream;
 
-pub use capture::{GraphKeeps, drop_unused};
+pub use capture::{GraphKeeps, StreamCapture, drop_unused};
 pub use context::{Context, InContext};
 pub use copy::{copy_async, copy_from_device, copy_to_device, fill_async};
 pub use cudarc::driver::sys::CUdevice_attribute as DeviceAttribute;

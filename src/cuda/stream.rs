@@ -5,7 +5,7 @@ use super::driver::Driver;
 use super::failure::{INVALID_CONTEXT, NOT_READY};
 use crate::base::{Error, Result};
 use cudarc::driver::sys::{CUcontext, CUdevice, CUstream};
-use std::ffi::{c_int, c_uint};
+use std::ffi::{c_int, c_uint, c_ulonglong};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -28,7 +28,26 @@ impl StreamId {
         self.0 as usize as CUstream
     }
 
-    /// Whether the legacy default stream and it wait for each other.
+    /// A number that no other stream of this process ever has, unlike the stream's own, which the
+    /// driver gives out again when a stream is gone. None where the driver does not tell it. The
+    /// default streams have one for each context, or each thread.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn lasting(self, context: &Context) -> Result<Option<u64>> {
+        let Some(function) = context.driver().functions().stream_id else {
+            return Ok(None);
+        };
+        let _current = context.enter()?;
+        let mut id: c_ulonglong = 0;
+        // SAFETY: the driver checks the stream, and writes one number.
+        let code = unsafe { function(self.raw(), &raw mut id) };
+        context.check(code, "cuStreamGetId", String::new)?;
+        Ok(Some(id))
+    }
+
+    /// Whether the legacy default stream and it wait for each other. A stream that is being
+    /// captured must not be asked.
     ///
     /// # Errors
     /// The driver's.
@@ -72,7 +91,10 @@ impl StreamId {
             unsafe { (functions.stream_context)(self.raw(), &raw mut raw) }
         };
         driver.check(code, "cuStreamGetCtx", of)?;
-        let context = Context::of(device_of(driver, raw)?)?;
+        let context = match Context::that_is(raw) {
+            Some(known) => return Ok(known),
+            None => Context::of(device_of(driver, raw)?)?,
+        };
         if !context.is(raw) {
             return Err(Error::usage(
                 format!(

@@ -39,7 +39,7 @@ pub mod stop;
 pub mod trace;
 
 pub use crate::cuda::StreamId as DeviceStream;
-pub use cuda::{CudaEngine, DeviceMessage};
+pub use cuda::{CudaEngine, DeviceMessage, LaunchPlace};
 pub use device::CommDevice;
 pub use host::{HostEngine, HostFlight};
 pub use stop::{Progress, Stop};

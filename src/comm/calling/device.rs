@@ -23,7 +23,7 @@ use crate::comm::flight::wait::Waiter;
 use crate::comm::owned::{Exec, OnDevice};
 use crate::comm::queue::Queue;
 use crate::exec::order::LaunchOrder;
-use crate::exec::{CommDevice, DeviceMessage, DeviceStream, Waiting};
+use crate::exec::{CommDevice, DeviceMessage, DeviceStream, LaunchPlace, Waiting};
 use crate::plan::{Algorithm, Direction, Placing, Shape};
 use crate::proxy::net::Links;
 use crate::tune::{Asked, Choice, Combining, Route, device};
@@ -39,10 +39,12 @@ pub(in crate::comm) fn on_device(
     stream: DeviceStream,
 ) -> Result<()> {
     let mut exec = queue.user()?;
-    admit(&exec, checked, stream)?;
+    let context = of_device(&mut exec)?.engine.context();
+    let _current = context.enter()?;
+    let to = admit(&mut exec, checked, stream)?;
     checked.refuse_own(queue.rank)?;
     let number = begin::begin(queue, &mut exec, checked);
-    put_on_device(queue, &mut exec, checked, number, (stream, ON_DEVICE))
+    put_on_device(queue, &mut exec, checked, number, (&to, ON_DEVICE))
 }
 
 /// Words for the plan by which the device runs a call: its own table chooses, not the host's.
@@ -73,13 +75,19 @@ fn no_device() -> Error {
     )
 }
 
-/// Refuses what the device cannot do, while nothing has begun.
-fn admit(exec: &Exec, checked: &Checked, stream: DeviceStream) -> Result<()> {
-    let on = exec.device.as_deref().ok_or_else(no_device)?;
-    on.engine.check_stream(stream)?;
-    if checked.is_empty() || checked.call.collective == Collective::Barrier {
-        return Ok(());
+/// Refuses what the device cannot do, while nothing has begun. Returns where the launches of the
+/// call go.
+fn admit(exec: &mut Exec, checked: &Checked, stream: DeviceStream) -> Result<LaunchPlace> {
+    let to = of_device(exec)?.engine.place(stream)?;
+    if !checked.is_empty() && checked.call.collective != Collective::Barrier {
+        admit_data(exec, checked)?;
     }
+    Ok(to)
+}
+
+/// Refuses elements and buffers that the device cannot take.
+fn admit_data(exec: &Exec, checked: &Checked) -> Result<()> {
+    let on = exec.device.as_deref().ok_or_else(no_device)?;
     if checked.asked().combining == Combining::Exact {
         return Err(Error::usage(
             "exact sums are computed in memory of the host",
@@ -101,10 +109,13 @@ fn admit(exec: &Exec, checked: &Checked, stream: DeviceStream) -> Result<()> {
     let (send, recv) = checked.buffer_bytes(exec.members.rank, exec.members.nranks);
     let call = &checked.call;
     let has_parts = checked.parts.is_some();
-    if (send > 0 || has_parts) && !call.send.is_null() {
+    let has_send = (send > 0 || has_parts) && !call.send.is_null();
+    if has_send {
         on.engine.check_buffer("send", call.send)?;
     }
-    if (recv > 0 || has_parts) && !call.recv.is_null() {
+    // In place, both are one question.
+    let is_known = has_send && std::ptr::eq(call.send, call.recv);
+    if (recv > 0 || has_parts) && !call.recv.is_null() && !is_known {
         on.engine.check_buffer("receive", call.recv.cast_const())?;
     }
     Ok(())
@@ -135,7 +146,7 @@ fn put_on_device(
     exec: &mut Exec,
     checked: &Checked,
     number: Option<u64>,
-    (stream, way): (DeviceStream, &str),
+    (to, way): (&LaunchPlace, &str),
 ) -> Result<()> {
     let begun = queue.seen.at_all.then(clock::now);
     if let Some(on) = exec.device.as_deref_mut() {
@@ -143,8 +154,8 @@ fn put_on_device(
     }
     // Nobody waits in this call who could see that a rank is missing.
     let put = still_there::all_are_there(queue, &checked.call);
-    let put = put.and_then(|()| take_stream(exec, number, stream));
-    let put = put.and_then(|()| hand_over(queue, exec, checked, stream));
+    let put = put.and_then(|()| take_stream(exec, number, to));
+    let put = put.and_then(|()| hand_over(queue, exec, checked, to));
     let put = put.map_err(|error| queue.fail(exec, error));
     if let Some(begun) = begun {
         let words = words_on_device(exec, checked);
@@ -155,17 +166,12 @@ fn put_on_device(
 
 /// Ranks that share a device must not share a stream: it stops the communicator, so that
 /// kernels which wait already leave.
-fn take_stream(exec: &mut Exec, number: Option<u64>, stream: DeviceStream) -> Result<()> {
+fn take_stream(exec: &mut Exec, number: Option<u64>, to: &LaunchPlace) -> Result<()> {
     let Some(number) = number else { return Ok(()) };
-    of_device(exec)?.engine.take_stream(number, stream)
+    of_device(exec)?.engine.take_stream(number, to)
 }
 
-fn hand_over(
-    queue: &Queue,
-    exec: &mut Exec,
-    checked: &Checked,
-    stream: DeviceStream,
-) -> Result<()> {
+fn hand_over(queue: &Queue, exec: &mut Exec, checked: &Checked, to: &LaunchPlace) -> Result<()> {
     let asked = checked.asked();
     let table = &of_device(exec)?.table;
     if checked.call.collective == Collective::Barrier {
@@ -174,7 +180,7 @@ fn hand_over(
             _ => {
                 let barrier = Algorithm::Dissemination;
                 let choice = Choice::plain(Collective::Barrier, barrier, 1);
-                launch(exec, checked, choice, stream)
+                launch(exec, checked, choice, to)
             }
         };
     }
@@ -183,11 +189,11 @@ fn hand_over(
         Route::Nothing => Ok(()),
         Route::Composed => {
             let parts = compose::parts_of(queue, exec, checked)?;
-            let put = |part| hand_over(queue, exec, part, stream);
+            let put = |part| hand_over(queue, exec, part, to);
             parts.iter().try_for_each(put)
         }
-        Route::Parts => exchange_parts(exec, checked, stream),
-        _ if asked.collective.is_point_to_point() => exchange(exec, &[of_call(checked)], stream),
+        Route::Parts => exchange_parts(exec, checked, to),
+        _ if asked.collective.is_point_to_point() => exchange(exec, &[of_call(checked)], to),
         Route::Alone => {
             let call = &checked.call;
             let (_, bytes) = checked.buffer_bytes(queue.rank, queue.nranks);
@@ -195,14 +201,14 @@ fn hand_over(
             unsafe {
                 of_device(exec)?
                     .engine
-                    .copy(call.send as u64, call.recv as u64, bytes, stream)
+                    .copy(call.send as u64, call.recv as u64, bytes, to)
             }
         }
         route => {
             let choice = route.choice(&asked, table);
             let choice = choice.ok_or_else(|| Error::internal("a route without a plan"))?;
             let choice = fitting(exec, checked, choice)?;
-            launch(exec, checked, choice, stream)
+            launch(exec, checked, choice, to)
         }
     }
 }
@@ -224,16 +230,18 @@ fn fitting(exec: &mut Exec, checked: &Checked, choice: Choice) -> Result<Choice>
     }
     // Every rank counts the same rounds: they follow from sizes that all have alike.
     let order = device_order(exec, checked, chosen);
-    let nodes = exec.members.nodes.clone();
-    let planner = |shape: &Shape| crate::algo::plan(shape, &nodes);
-    let on = of_device(exec)?;
+    let Exec {
+        device, members, ..
+    } = exec;
+    let on = device.as_deref_mut().ok_or_else(no_device)?;
+    let planner = |shape: &Shape| crate::algo::plan(shape, &members.nodes);
     match on.engine.rounds(&order, &planner)? <= most {
         true => Ok(chosen),
         false => Ok(of(on, on.table.choose_large(collective, bytes))),
     }
 }
 
-fn launch(exec: &mut Exec, checked: &Checked, choice: Choice, stream: DeviceStream) -> Result<()> {
+fn launch(exec: &mut Exec, checked: &Checked, choice: Choice, to: &LaunchPlace) -> Result<()> {
     let order = device_order(exec, checked, choice);
     let Exec {
         device, members, ..
@@ -242,18 +250,18 @@ fn launch(exec: &mut Exec, checked: &Checked, choice: Choice, stream: DeviceStre
     on.launched = Some(choice);
     let planner = |shape: &Shape| crate::algo::plan(shape, &members.nodes);
     // SAFETY: the promise of `enqueue`.
-    on.steps_planned += unsafe { on.engine.launch(&order, &planner, stream)? };
+    on.steps_planned += unsafe { on.engine.launch(&order, &planner, to)? };
     Ok(())
 }
 
-fn exchange(exec: &mut Exec, messages: &[DeviceMessage], stream: DeviceStream) -> Result<()> {
+fn exchange(exec: &mut Exec, messages: &[DeviceMessage], to: &LaunchPlace) -> Result<()> {
     let on = of_device(exec)?;
     // SAFETY: the promise of `enqueue`.
-    on.steps_planned += unsafe { on.engine.exchange(messages, stream)? };
+    on.steps_planned += unsafe { on.engine.exchange(messages, to)? };
     Ok(())
 }
 
-fn exchange_parts(exec: &mut Exec, checked: &Checked, stream: DeviceStream) -> Result<()> {
+fn exchange_parts(exec: &mut Exec, checked: &Checked, to: &LaunchPlace) -> Result<()> {
     let element = checked.call.dtype.size_bytes();
     let mut messages = Vec::new();
     for part in checked.parts.iter().flat_map(|parts| parts.iter()) {
@@ -265,12 +273,12 @@ fn exchange_parts(exec: &mut Exec, checked: &Checked, stream: DeviceStream) -> R
             Deed::Copy => {
                 let engine = &mut of_device(exec)?.engine;
                 // SAFETY: the promise of `enqueue`.
-                unsafe { engine.copy(part.send as u64, part.recv as u64, bytes, stream)? };
+                unsafe { engine.copy(part.send as u64, part.recv as u64, bytes, to)? };
             }
             Deed::Fold => return Err(Error::internal("a fold of blocks was to be refused")),
         }
     }
-    exchange(exec, &messages, stream)
+    exchange(exec, &messages, to)
 }
 
 /// Waits until the device has done all that was put on streams.
@@ -358,7 +366,8 @@ pub(in crate::comm) fn run(members: &[Member], group: usize) -> Result<()> {
     for member in members {
         let at = |error: Error| member.queue.tells(error);
         if let Some(stream) = device_stream(member) {
-            admit(&*member.queue.user()?, &member.checked, stream).map_err(at)?;
+            let admitted = admit(&mut *member.queue.user()?, &member.checked, stream);
+            admitted.map_err(at)?;
         }
     }
     for queue in &queues {
@@ -402,6 +411,8 @@ fn own_match(queue: &Arc<Queue>, members: &[Member]) -> Result<()> {
 
 fn run_part(queue: &Queue, members: Vec<&Member>, group: usize) -> Result<()> {
     let mut exec = queue.user()?;
+    let context = of_device(&mut exec)?.engine.context();
+    let _current = context.enter()?;
     let way = match queue.seen.at_all {
         true => traced::in_group(group) + ON_DEVICE,
         false => String::new(),
@@ -422,7 +433,10 @@ fn run_part(queue: &Queue, members: Vec<&Member>, group: usize) -> Result<()> {
         let mut begun = member.checked.clone();
         let number = begin::begin(queue, &mut exec, &mut begun);
         if let Some(stream) = device_stream(member) {
-            put_on_device(queue, &mut exec, &begun, number, (stream, &way))?;
+            // Messages may have led the stream into a capture.
+            let to = of_device(&mut exec).and_then(|on| on.engine.place(stream));
+            let to = to.map_err(|error| queue.fail(&mut exec, error))?;
+            put_on_device(queue, &mut exec, &begun, number, (&to, &way))?;
         }
     }
     Ok(())
@@ -444,7 +458,8 @@ fn run_messages(exec: &mut Exec, members: &[&&Member]) -> Result<()> {
     for &other in others {
         of_device(exec)?.engine.join(other, first)?;
     }
-    exchange(exec, &messages, first)?;
+    let to = of_device(exec)?.engine.place(first)?;
+    exchange(exec, &messages, &to)?;
     for &other in others {
         of_device(exec)?.engine.join(first, other)?;
     }

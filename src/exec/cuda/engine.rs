@@ -10,11 +10,12 @@ use super::choice::KernelChoice;
 use super::fit;
 use super::messages::{self, DeviceMessage, Wave, WaveKey};
 use super::passing::Passing;
+use super::places::{KnownStreams, LaunchPlace};
 use super::staged;
-use super::starting::{CudaSetup, DeviceWork, LaunchPlace, Starter};
+use super::starting::{CudaSetup, DeviceWork, Starter};
 use crate::base::turns;
 use crate::base::{Error, Result};
-use crate::cuda::{self, PointerKind, StreamId};
+use crate::cuda::{self, Context, PointerKind, StreamId};
 use crate::exec::combine::Combine;
 use crate::exec::order::{LaunchOrder, Planner};
 use crate::plan::cache::Key;
@@ -41,6 +42,7 @@ struct MadeEnd {
 /// Connections, plans and launches of one rank on its device.
 pub struct CudaEngine {
     starter: Starter,
+    streams: KnownStreams,
     /// The ends that were made.
     ends: HashMap<(DeviceWire, Direction), MadeEnd>,
     passing: Passing,
@@ -57,6 +59,7 @@ impl CudaEngine {
     pub fn new(setup: CudaSetup) -> Result<CudaEngine> {
         Ok(CudaEngine {
             starter: Starter::new(setup)?,
+            streams: KnownStreams::default(),
             ends: HashMap::new(),
             passing: Passing::default(),
             plans: Cache::new(PLANS),
@@ -99,29 +102,29 @@ impl CudaEngine {
         }
     }
 
-    /// Whether launches can go to a stream.
+    /// The context of the device. Who enters it once for all parts of a call asks less of the
+    /// driver.
+    pub fn context(&self) -> Arc<Context> {
+        Arc::clone(&self.starter.setup.context)
+    }
+
+    /// Where launches go that are put on a stream now.
     ///
     /// # Errors
     /// `InvalidArgument`: it belongs to another device. A capture elsewhere forbids its use.
-    pub fn check_stream(&self, stream: StreamId) -> Result<()> {
-        let device = self.device();
-        // A default stream is that of whatever context is current: here the engine's.
-        if !stream.is_default() && stream.context(device)?.device() != device {
-            return Err(Error::argument(
-                format!("the stream is none of CUDA device {device}, the communicator's"),
-                "give a stream of the communicator's device",
-            ));
-        }
-        stream.is_capturing(&self.starter.setup.context).map(|_| ())
+    pub fn place(&mut self, stream: StreamId) -> Result<LaunchPlace> {
+        self.streams.place(&self.starter.setup.context, stream)
     }
 
     /// The collective of this number goes to a stream.
     ///
     /// # Errors
     /// `InvalidUsage`: it would wait there for another rank's, which waits for it.
-    pub fn take_stream(&self, number: u64, stream: StreamId) -> Result<()> {
-        let seat = self.starter.setup.seat.as_ref();
-        seat.map_or(Ok(()), |seat| seat.call(number, stream))
+    pub fn take_stream(&mut self, number: u64, to: &LaunchPlace) -> Result<()> {
+        let CudaSetup { seat, context, .. } = &self.starter.setup;
+        let Some(seat) = seat else { return Ok(()) };
+        let is_blocking = self.streams.is_blocking(context, to)?;
+        seat.call(number, to, is_blocking)
     }
 
     /// Whether a kernel combines elements so.
@@ -145,9 +148,8 @@ impl CudaEngine {
         &mut self,
         order: &LaunchOrder,
         planner: Planner<'_>,
-        stream: StreamId,
+        to: &LaunchPlace,
     ) -> Result<u64> {
-        let to = self.place(stream)?;
         let work = self.prepare(order, planner)?;
         self.starter.start(&work, to)?;
         Ok(work.steps())
@@ -159,14 +161,6 @@ impl CudaEngine {
     /// As [`CudaEngine::launch`].
     pub fn rounds(&mut self, order: &LaunchOrder, planner: Planner<'_>) -> Result<u64> {
         Ok(self.prepare(order, planner)?.rounds())
-    }
-
-    fn place(&self, stream: StreamId) -> Result<LaunchPlace> {
-        let is_captured = stream.is_capturing(&self.starter.setup.context)?;
-        Ok(LaunchPlace {
-            stream,
-            is_captured,
-        })
     }
 
     fn prepare(&mut self, order: &LaunchOrder, planner: Planner<'_>) -> Result<DeviceWork> {
@@ -222,13 +216,12 @@ impl CudaEngine {
     /// # Safety
     /// The addresses hold the bytes, and nobody else touches them until the stream has passed the
     /// launches.
-    pub unsafe fn exchange(&mut self, messages: &[DeviceMessage], stream: StreamId) -> Result<u64> {
-        let to = self.place(stream)?;
+    pub unsafe fn exchange(&mut self, messages: &[DeviceMessage], to: &LaunchPlace) -> Result<u64> {
         let (waves, own) = messages::waves(self.starter.setup.rank, messages);
         for (sent, received) in own {
             let bytes = sent.bytes.min(received.bytes);
             // SAFETY: the caller's promise.
-            unsafe { self.copy(sent.address, received.address, bytes, stream)? };
+            unsafe { self.copy(sent.address, received.address, bytes, to)? };
         }
         let mut steps = 0;
         for wave in waves {
@@ -236,7 +229,7 @@ impl CudaEngine {
             let work = self.prepare_wave(&wave, &key)?;
             let slice = work.slice_slots;
             self.passing
-                .begin(&key, &work.windows, slice, to.is_captured);
+                .begin(&key, &work.windows, slice, to.is_captured());
             self.starter.start(&work, to)?;
             steps += work.steps();
         }
@@ -255,16 +248,15 @@ impl CudaEngine {
         from: u64,
         to: u64,
         bytes: usize,
-        stream: StreamId,
+        at: &LaunchPlace,
     ) -> Result<()> {
         if from == to || bytes == 0 {
             return Ok(());
         }
-        let is_captured = self.place(stream)?.is_captured;
-        let end = self.starter.underway.before(stream, is_captured)?;
+        let end = self.starter.underway.before(at)?;
         // SAFETY: passed on.
-        unsafe { cuda::copy_async(&self.starter.setup.context, to, from, bytes, stream)? };
-        self.starter.underway.after(stream, end)
+        unsafe { cuda::copy_async(&self.starter.setup.context, to, from, bytes, at.stream)? };
+        self.starter.underway.after(at, end)
     }
 
     /// Lets all that is put on stream `later` from now on wait for all that is on `earlier` now.
@@ -353,7 +345,7 @@ impl CudaEngine {
             false => Some(
                 self.starter
                     .shelf
-                    .put(&table, self.starter.underway.ended())?,
+                    .shelve(&table, self.starter.underway.ended())?,
             ),
         };
         self.numbers += 1;

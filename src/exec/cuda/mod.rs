@@ -26,8 +26,10 @@ pub mod layout;
 mod messages;
 pub mod names;
 mod passing;
+mod places;
 mod seats;
 mod shelf;
+
 mod staged;
 mod starting;
 mod underway;
@@ -37,5 +39,6 @@ pub use engine::CudaEngine;
 pub use image::Image;
 pub use launch::DeviceLaunch;
 pub use messages::DeviceMessage;
+pub use places::LaunchPlace;
 pub use seats::DeviceSeat;
 pub use starting::CudaSetup;

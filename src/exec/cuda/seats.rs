@@ -8,8 +8,9 @@
 //! comes second to a stream with the same call is refused, whatever the device has done meanwhile:
 //! so it does not depend on who is faster.
 
+use super::places::LaunchPlace;
 use crate::base::{Error, Result};
-use crate::cuda::{Context, StreamId};
+use crate::cuda::{Context, StreamCapture, StreamId};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
@@ -32,6 +33,8 @@ struct StreamOrder {
     thread: ThreadId,
     /// The legacy default stream waits for it, and it for that.
     is_blocking: bool,
+    /// The capture that the stream is in. In a graph the streams of the capture are an order.
+    capture: Option<u64>,
 }
 
 struct DeviceSeated {
@@ -54,6 +57,10 @@ impl StreamOrder {
 
     /// Whether work on one waits for work on the other.
     fn is_one_with(&self, other: &StreamOrder) -> bool {
+        if self.capture != other.capture {
+            // A graph runs where it is launched, and who replays it does not say so here.
+            return false;
+        }
         match (self.is_legacy(), other.is_legacy()) {
             (true, true) => true,
             (true, false) => other.is_blocking,
@@ -81,15 +88,17 @@ impl DeviceSeat {
         }
     }
 
-    /// The rank's collective of this number goes to a stream.
+    /// The rank's collective of this number goes to a stream, with which the legacy default stream
+    /// waits or not.
     ///
     /// # Errors
     /// `InvalidUsage`: that of another rank of the device is on the same one.
-    pub(super) fn call(&self, number: u64, stream: StreamId) -> Result<()> {
+    pub(super) fn call(&self, number: u64, place: &LaunchPlace, is_blocking: bool) -> Result<()> {
         let queue = StreamOrder {
-            stream,
+            stream: place.stream,
             thread: thread::current().id(),
-            is_blocking: stream.is_blocking(&self.context)?,
+            is_blocking,
+            capture: place.capture.map(StreamCapture::id),
         };
         let device = self.context.device();
         let mut seats = seats();
@@ -139,6 +148,11 @@ mod tests {
             stream: StreamId(stream),
             thread: thread::current().id(),
             is_blocking,
+            capture: None,
+        };
+        let in_capture = |id: u64| StreamOrder {
+            capture: Some(id),
+            ..on(4096, false)
         };
         let (legacy, named) = (on(0, true), on(1, true));
         let (own, blocking, free) = (on(2, true), on(4096, true), on(8192, false));
@@ -156,6 +170,9 @@ mod tests {
             (blocking, blocking, true),
             (blocking, free, false),
             (own, blocking, false),
+            (in_capture(1), in_capture(1), true),
+            (in_capture(1), in_capture(2), false),
+            (in_capture(1), on(4096, false), false),
         ] {
             assert_eq!(one.is_one_with(&other), wait, "{:?}", other.stream);
             assert_eq!(other.is_one_with(&one), wait, "{:?}", one.stream);

@@ -87,7 +87,7 @@ impl Shelf {
     ///
     /// # Errors
     /// The driver has no memory, or cannot copy.
-    pub fn put(&mut self, content: &[u8], ended: u64) -> Result<Shelved> {
+    pub fn shelve(&mut self, content: &[u8], ended: u64) -> Result<Shelved> {
         let bytes = content.len().next_power_of_two().max(LEAST_PIECE);
         self.take_back(ended);
         let address = match self.free.get_mut(&bytes).and_then(Vec::pop) {
@@ -106,7 +106,7 @@ impl Shelf {
     /// Memory of `bytes` zeros that stays for the life of the shelf.
     ///
     /// # Errors
-    /// As [`Shelf::put`].
+    /// As [`Shelf::shelve`].
     pub fn keep(&mut self, bytes: usize) -> Result<u64> {
         self.keep_with(&vec![0; bytes])
     }
@@ -114,7 +114,7 @@ impl Shelf {
     /// Keeps this content on the device, where kernels may change it.
     ///
     /// # Errors
-    /// As [`Shelf::put`].
+    /// As [`Shelf::shelve`].
     pub fn keep_with(&mut self, content: &[u8]) -> Result<u64> {
         let address = self.cut(content.len().next_multiple_of(KEPT_PIECE))?;
         self.write(address, content)?;

@@ -5,11 +5,14 @@ use super::blocks::BlockShare;
 use super::bound::{DeviceBound, LaunchExtents};
 use super::choice::KernelChoice;
 use super::fit::LaunchGrid;
+use super::places::LaunchPlace;
 use super::seats::DeviceSeat;
 use super::shelf::{Shelf, Shelved};
 use super::underway::Underway;
 use crate::base::Result;
-use crate::cuda::{self, Context, DeviceKernels, DeviceMemory, GraphKeeps, StreamId};
+use crate::cuda::{
+    self, Context, DeviceKernels, DeviceMemory, GraphKeeps, StreamCapture, StreamId,
+};
 use crate::plan::Window;
 use crate::wire::carrier::{CarriedSlots, DeviceCarrier};
 use crate::wire::gpu::DeviceWiring;
@@ -86,14 +89,6 @@ impl DeviceWork {
     }
 }
 
-/// Where a launch goes.
-#[derive(Clone, Copy)]
-pub(super) struct LaunchPlace {
-    pub stream: StreamId,
-    /// A graph captures it.
-    pub is_captured: bool,
-}
-
 impl Starter {
     /// Without launches yet.
     pub fn new(setup: CudaSetup) -> Result<Starter> {
@@ -142,7 +137,7 @@ impl Starter {
     ///
     /// # Errors
     /// No memory; the driver refuses.
-    pub fn start(&mut self, work: &DeviceWork, to: LaunchPlace) -> Result<()> {
+    pub fn start(&mut self, work: &DeviceWork, to: &LaunchPlace) -> Result<()> {
         let bound = &*work.bound;
         if bound.lanes() == 0 {
             return Ok(());
@@ -176,15 +171,16 @@ impl Starter {
         if let Some(image) = &image {
             image.is_read_by(number);
         }
-        let end = self.underway.before(to.stream, to.is_captured)?;
+        let end = self.underway.before(to)?;
         let LaunchGrid { blocks, threads } = self.grid(bound.lanes());
         let put = || {
             // SAFETY: the kernel takes this structure; what it names stays until the launch has
             // ended: the engine's memory by its end, the caller's by its promise.
             unsafe { function.launch(blocks, threads, launch.as_bytes(), to.stream) }
         };
-        if to.is_captured {
-            self.put_in_graph(work, image, to.stream, put)?;
+        if let Some(capture) = to.capture {
+            self.keep_for_graph(work, image, to.stream, capture)?;
+            put()?;
         } else {
             // A driver may launch and wait (CUDA_LAUNCH_BLOCKING): who moves slots hears first.
             self.carry(bound.staged(&work.windows));
@@ -193,7 +189,7 @@ impl Starter {
                 self.images.put((bound.number, extents), image);
             }
         }
-        self.underway.after(to.stream, end)
+        self.underway.after(to, end)
     }
 
     /// Has somebody move what a launch sends to other nodes, and what it waits for from there.
@@ -203,14 +199,14 @@ impl Starter {
         }
     }
 
-    /// Has a graph capture a launch, and keep all that it needs whenever the graph runs: whoever
+    /// Has the graph of a capture keep all that a launch needs whenever the graph runs: whoever
     /// moves its slots hears of them at each replay.
-    fn put_in_graph(
+    fn keep_for_graph(
         &self,
         work: &DeviceWork,
         image: Option<Shelved>,
         stream: StreamId,
-        put: impl FnOnce() -> Result<()>,
+        capture: StreamCapture,
     ) -> Result<()> {
         let context = &self.setup.context;
         let slots = work.bound.staged(&work.windows);
@@ -222,8 +218,7 @@ impl Starter {
         let mut held = self.memory();
         held.push(Arc::clone(&work.bound) as Arc<dyn Any + Send + Sync>);
         held.push(Arc::new((image, self.setup.kernels.clone())));
-        GraphKeeps::new(act, held).put(context, stream)?;
-        put()
+        GraphKeeps::new(act, held).put(context, stream, capture)
     }
 
     fn large_image(&mut self, work: &DeviceWork, bytes: &[u8]) -> Result<Shelved> {
@@ -231,7 +226,7 @@ impl Starter {
         if let Some(image) = known.and_then(|key| self.images.pop(&key)) {
             return Ok(image);
         }
-        self.shelf.put(bytes, self.underway.ended())
+        self.shelf.shelve(bytes, self.underway.ended())
     }
 
     /// Scratch memory of so many bytes. What was smaller stays: launches may be using it.

@@ -104,6 +104,7 @@ driver! {
     5_050 cuStreamGetFlags(stream: u64, to: Out<u32>) {
         let mut turn = live()?;
         let stream = turn.stream(stream)?;
+        turn.captures.forbid_of(stream)?;
         to.set(u32::from(turn.streams.get(stream)?.manner == Manner::NonBlocking))
     }
 

@@ -1,8 +1,10 @@
 //! Calls that a CUDA graph captures, and that run again each time it is launched.
 
-use super::ranks::{Rank, library, ranks, sum};
+use super::ranks::{Rank, library, ranks, software_gpu, sum};
+use kolo::bootstrap::ThreadsBootstrap;
 use kolo::cuda::copy_async;
 use std::ffi::c_void;
+use std::sync::Mutex;
 
 /// The functions of the driver that a program needs for graphs.
 pub struct Graphs {
@@ -39,7 +41,11 @@ impl Graphs {
 
     /// Captures what `put` puts on the rank's stream.
     pub fn capture(&self, rank: &Rank, put: impl FnOnce()) -> [*mut c_void; 2] {
-        let stream = rank.stream.id().0;
+        self.capture_on(rank, rank.stream.id().0, put)
+    }
+
+    /// Captures what `put` puts on a stream of the rank's device.
+    pub fn capture_on(&self, rank: &Rank, stream: u64, put: impl FnOnce()) -> [*mut c_void; 2] {
         let (mut graph, mut run) = (std::ptr::null_mut(), std::ptr::null_mut());
         let _current = rank.context.enter().expect("a context");
         // SAFETY: the stream lives.
@@ -83,6 +89,74 @@ fn words(first: u64, count: usize) -> Vec<u8> {
 #[test]
 fn graphs_replay_between_other_calls() {
     ranks(&[0, 1, 2], &[], |rank| replay(rank, 60));
+}
+
+/// Ranks that share a device capture, each on its own stream.
+#[test]
+fn ranks_of_a_device_are_captured() {
+    ranks(&[4, 4, 5], &[], |rank| replay(rank, 12));
+}
+
+/// A stream of a capture says nothing of where its graph runs: two ranks of a device are captured
+/// on one stream in turn, and their graphs run on streams of their own.
+#[test]
+fn graphs_run_on_other_streams_than_those_that_were_captured() {
+    let captured: Mutex<Option<u64>> = Mutex::new(None);
+    ranks(&[6, 6], &[], |rank| {
+        let graphs = Graphs::load();
+        let (send, recv) = (rank.buffer(&words(7, 90)), rank.poisoned(8 * 90));
+        let graph = {
+            // Both ranks use the stream of whoever comes first, which outlives both captures.
+            let mut captured = captured.lock().expect("whole");
+            let stream = *captured.get_or_insert(rank.stream.id().0);
+            let put = || rank.put_on(&sum(send.at(0), recv.at(0), 90), stream);
+            graphs.capture_on(rank, stream, || put().expect("captured"))
+        };
+        for _ in 0..5 {
+            graphs.launch(rank, graph[1]);
+            let wanted: Vec<u8> = (0..90u64)
+                .flat_map(|i| (2 * (7 + i)).to_le_bytes())
+                .collect();
+            assert!(rank.read(&recv) == wanted);
+        }
+        graphs.destroy(graph);
+    });
+}
+
+/// In one capture, one stream is an order: the second rank would wait behind the first.
+#[test]
+fn ranks_of_a_device_are_not_captured_on_one_stream_together() {
+    software_gpu();
+    let members = ThreadsBootstrap::group(2).into_iter();
+    let pair: Vec<Rank> = std::thread::scope(|scope| {
+        let join = |member| scope.spawn(move || Rank::join(member, 7, &[]).expect("a rank"));
+        let joined: Vec<_> = members.map(join).collect();
+        let joined = joined.into_iter().map(|it| it.join().expect("no panic"));
+        joined.collect()
+    });
+    let graphs = Graphs::load();
+    let (send, recv) = (pair[0].buffer(&words(1, 20)), pair[0].poisoned(160));
+    let stream = pair[0].stream.id().0;
+    let graph = graphs.capture_on(&pair[0], stream, || {
+        let call = sum(send.at(0), recv.at(0), 20);
+        pair[0]
+            .put_on(&call, stream)
+            .expect("the first is captured");
+        let error = pair[1]
+            .put_on(&call, stream)
+            .expect_err("the second is not");
+        let text = error.to_string();
+        assert!(
+            text.contains("ranks 0 and 1") && text.contains("one stream"),
+            "{text}"
+        );
+    });
+    graphs.destroy(graph);
+    std::thread::scope(|scope| {
+        for rank in &pair {
+            scope.spawn(|| rank.comm.destroy());
+        }
+    });
 }
 
 /// One rank's part of it, with so many replays.

@@ -155,6 +155,12 @@ impl Rank {
         unsafe { self.comm.enqueue(call, Some(&self.on())) }
     }
 
+    /// Puts a call on a stream of the device, which another rank may have made.
+    pub fn put_on(&self, call: &Call, stream: u64) -> Result<()> {
+        // SAFETY: the buffers of a test live until it has read them.
+        unsafe { self.comm.enqueue(call, Some(&Stream::of_device(stream))) }
+    }
+
     /// Runs a call in memory of the host.
     pub fn on_host(&self, call: &Call) -> Result<()> {
         // SAFETY: the buffers of a test live through the call.

@@ -45,8 +45,8 @@ test!(
         ok!(cuStreamSynchronize(other));
         let image = kolo_softgpu::image();
         let (mut more, mut host, mut module) = (0, null_mut(), null_mut());
-        let mut memory = [0u8; 64];
-        let calls: [(&str, &mut dyn FnMut() -> i32); 13] = [
+        let (mut memory, mut flags) = ([0u8; 64], 7);
+        let calls: [(&str, &mut dyn FnMut() -> i32); 14] = [
             ("allocate", &mut || code!(cuMemAlloc_v2(&mut more, 64))),
             ("free", &mut || code!(cuMemFree_v2(at))),
             ("pinned", &mut || code!(cuMemAllocHost_v2(&mut host, 64))),
@@ -56,6 +56,7 @@ test!(
             ("another stream", &mut || code!(cuStreamSynchronize(other))),
             ("query of another one", &mut || code!(cuStreamQuery(other))),
             ("query", &mut || code!(cuStreamQuery(stream))),
+            ("flags", &mut || code!(cuStreamGetFlags(stream, &mut flags))),
             ("event", &mut || code!(cuEventQuery(mark))),
             ("copy", &mut || code!(cuMemcpyDtoH_v2(memory.as_mut_ptr().cast(), at, 64))),
             ("fill", &mut || code!(cuMemsetD8_v2(at, 1, 64))),
@@ -70,6 +71,12 @@ test!(
             assert_eq!(end(stream), INVALIDATED, "{name}");
             assert_eq!(status(stream), Status::CU_STREAM_CAPTURE_STATUS_NONE);
         }
+        // Flags of a captured stream are told in no mode; those of another one are.
+        begin(stream, RELAXED);
+        ok!(cuStreamGetFlags(other, &mut flags));
+        assert_eq!(flags, 1);
+        assert_eq!(code!(cuStreamGetFlags(stream, &mut flags)), UNSUPPORTED);
+        assert_eq!(end(stream), INVALIDATED);
         // What cannot synchronise is allowed.
         begin(stream, GLOBAL);
         let mapped = mapped(0, PAGE, &[0]);
