@@ -58,5 +58,5 @@ pub use mapping::HostMapping;
 pub use memory::DeviceMemory;
 pub use nvml::{NvmlFacts, NvmlLink};
 pub use pinned::PinnedMemory;
-pub use pointer::{PointerKind, is_pinned, kind_of};
+pub use pointer::{PointerKind, is_pinned, kind_in, kind_of};
 pub use stream::{OwnStream, RelaxedCapture, StreamId, exchange_capture_mode_relaxed};

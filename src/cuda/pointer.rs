@@ -15,17 +15,8 @@ const DEVICE: c_uint = 2;
 /// Where the memory behind an address is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PointerKind {
-    /// On a device.
-    Device {
-        /// Its number among the devices that this process sees.
-        device: u32,
-        /// Where the allocation begins.
-        start: u64,
-        /// How long it is.
-        bytes: usize,
-        /// A number that no other allocation of this process ever has.
-        buffer: u64,
-    },
+    /// On the device with this number among those that this process sees.
+    Device(u32),
     /// On the host, and devices reach it.
     Pinned,
     /// Wherever it was used last.
@@ -40,26 +31,28 @@ pub enum PointerKind {
 /// No driver; the driver's.
 pub fn kind_of(address: u64) -> Result<PointerKind> {
     // Whichever is current: it only must be one.
-    let context = Context::any()?;
+    kind_in(&*Context::any()?, address)
+}
+
+/// Asks with this context for the kind of an address. The answer holds for this moment: the program
+/// may free the memory and have other memory at the same address. A question for the number of the
+/// allocation costs as much as this one.
+///
+/// # Errors
+/// The driver's.
+pub fn kind_in(context: &Context, address: u64) -> Result<PointerKind> {
     let _current = context.enter()?;
     let driver = context.driver();
     let (mut kind, mut managed, mut device): (c_uint, c_uint, c_int) = (0, 0, -1);
-    let (mut start, mut bytes, mut buffer): (u64, usize, u64) = (0, 0, 0);
     let mut asked = [
         Attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
         Attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED,
         Attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-        Attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-        Attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE,
-        Attribute::CU_POINTER_ATTRIBUTE_BUFFER_ID,
     ];
-    let mut places: [*mut c_void; 6] = [
+    let mut places: [*mut c_void; 3] = [
         (&raw mut kind).cast(),
         (&raw mut managed).cast(),
         (&raw mut device).cast(),
-        (&raw mut start).cast(),
-        (&raw mut bytes).cast(),
-        (&raw mut buffer).cast(),
     ];
     // SAFETY: each place is as wide as its attribute (IS_MANAGED is a byte or a number, and the
     // place was 0), and the driver only looks the address up.
@@ -77,12 +70,7 @@ pub fn kind_of(address: u64) -> Result<PointerKind> {
     Ok(match kind {
         _ if managed != 0 => PointerKind::Managed,
         HOST => PointerKind::Pinned,
-        DEVICE => PointerKind::Device {
-            device: device.max(0) as u32,
-            start,
-            bytes,
-            buffer,
-        },
+        DEVICE => PointerKind::Device(device.max(0) as u32),
         _ => PointerKind::Pageable,
     })
 }

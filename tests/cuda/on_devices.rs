@@ -225,20 +225,8 @@ mod usual {
     fn addresses_are_known_by_their_kind() {
         let context = Context::of(2).unwrap();
         let memory = DeviceMemory::new(&context, "a test", 1 << 20, &[]).unwrap();
-        let PointerKind::Device {
-            device,
-            start,
-            bytes,
-            buffer,
-        } = kind_of(memory.address() + 1000).unwrap()
-        else {
-            panic!("memory of a device");
-        };
-        assert_eq!((device, start), (2, memory.address()));
-        assert!(bytes >= 1 << 20);
-        let other = DeviceMemory::new(&context, "a test", 1 << 20, &[]).unwrap();
-        let kind = kind_of(other.address()).unwrap();
-        assert!(matches!(kind, PointerKind::Device { buffer: id, .. } if id != buffer));
+        let kind = kind_of(memory.address() + 1000).unwrap();
+        assert_eq!(kind, PointerKind::Device(2));
         let local = 0u8;
         let kind = kind_of(&raw const local as u64).unwrap();
         assert_eq!(kind, PointerKind::Pageable);
@@ -415,10 +403,8 @@ mod usual {
         // SAFETY: `status` is a live integer; `child` is this process's child.
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
         assert_eq!(status, 0);
-        assert!(matches!(
-            kind_of(memory.address()).unwrap(),
-            PointerKind::Device { device: 0, .. }
-        ));
+        let kind = kind_of(memory.address()).unwrap();
+        assert_eq!(kind, PointerKind::Device(0));
     }
 }
 

@@ -10,7 +10,8 @@ use crate::plan::Protocol;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KernelChoice {
     dtype: DataType,
-    op: Option<ReduceOp>,
+    /// The kernel among those of its protocol.
+    fold_number: usize,
     /// Elements of the kernel in one of the call: bytes, where data are only moved.
     pub scale: usize,
     /// The factor of a pre-multiplied sum.
@@ -28,40 +29,35 @@ impl KernelChoice {
     /// `InvalidUsage`: there is none.
     pub fn of(combine: &Combine) -> Result<KernelChoice> {
         let dtype = combine.dtype;
-        let moved = KernelChoice {
-            scale: dtype.size_bytes(),
-            ..KernelChoice::bytes()
+        let folded = |op| match names::fold_number(dtype, Some(op)) {
+            Some(fold_number) => Ok(KernelChoice {
+                dtype,
+                fold_number,
+                ..KernelChoice::bytes()
+            }),
+            None => Err(unknown(dtype, op)),
         };
-        let folded = |op| KernelChoice {
-            dtype,
-            op: Some(op),
-            scale: 1,
-            ..moved
-        };
-        let choice = match &combine.operator {
-            Operator::Copy => moved,
-            Operator::BuiltIn(op) => KernelChoice {
+        match &combine.operator {
+            Operator::Copy => Ok(KernelChoice {
+                scale: dtype.size_bytes(),
+                ..KernelChoice::bytes()
+            }),
+            Operator::BuiltIn(op) => Ok(KernelChoice {
                 is_average: *op == ReduceOp::Avg,
-                ..folded(*op)
-            },
+                ..folded(*op)?
+            }),
             Operator::PreMulSum { scalar } => {
                 let (low, _) = scalar.split_at(8);
-                KernelChoice {
+                Ok(KernelChoice {
                     scalar: u64::from_le_bytes(low.try_into().unwrap_or([0; 8])),
                     is_pre_scaled: true,
-                    ..folded(ReduceOp::PreMulSum)
-                }
+                    ..folded(ReduceOp::PreMulSum)?
+                })
             }
-            Operator::Function(..) => {
-                return Err(Error::usage(
-                    "an operation of the program runs on the host, and a GPU cannot call it",
-                    "reduce in host memory with a communicator on the host",
-                ));
-            }
-        };
-        match names::fold(choice.dtype, choice.op) {
-            Some(_) => Ok(choice),
-            None => Err(unknown(dtype, choice.op)),
+            Operator::Function(..) => Err(Error::usage(
+                "an operation of the program runs on the host, and a GPU cannot call it",
+                "reduce in host memory with a communicator on the host",
+            )),
         }
     }
 
@@ -69,7 +65,8 @@ impl KernelChoice {
     pub fn bytes() -> KernelChoice {
         KernelChoice {
             dtype: DataType::Int8,
-            op: None,
+            // Int8 is the first type, and a sum the first operation.
+            fold_number: 0,
             scale: 1,
             scalar: 0,
             is_pre_scaled: false,
@@ -82,20 +79,15 @@ impl KernelChoice {
         self.dtype.size_bytes()
     }
 
-    /// The kernel's name.
-    ///
-    /// # Errors
-    /// As [`KernelChoice::of`].
-    pub fn name(&self, protocol: Protocol) -> Result<String> {
-        let name = names::kernel(protocol, self.dtype, self.op);
-        name.ok_or_else(|| unknown(self.dtype, self.op))
+    /// The number of the kernel among all.
+    pub fn number(&self, protocol: Protocol) -> usize {
+        names::number(protocol, self.fold_number)
     }
 }
 
-fn unknown(dtype: DataType, op: Option<ReduceOp>) -> Error {
-    let op = op.map_or("a copy", ReduceOp::name);
+fn unknown(dtype: DataType, op: ReduceOp) -> Error {
     Error::usage(
-        format!("the kernels have no {op} of {}", dtype.name()),
+        format!("the kernels have no {} of {}", op.name(), dtype.name()),
         "reduce one of the 12 types of docs/gpu.md with sum, prod, max, min or avg, or use a \
          communicator on the host",
     )
@@ -113,7 +105,8 @@ mod tests {
                 (moved.scale, moved.element_bytes()),
                 (dtype.size_bytes(), 1)
             );
-            assert_eq!(moved.name(Protocol::Ll).expect("it"), "kolo2_Ll_Int8_Sum");
+            let number = moved.number(Protocol::Ll);
+            assert_eq!(names::numbered()[number], "kolo2_Ll_Int8_Sum");
             let sum = Combine::built_in(dtype, Some(ReduceOp::Sum));
             let is_there = DataType::NCCL.contains(&dtype);
             assert_eq!(KernelChoice::of(&sum).is_ok(), is_there, "{dtype:?}");
@@ -134,7 +127,7 @@ mod tests {
         let scaled = KernelChoice::of(&scaled).expect("a kernel");
         assert_eq!(f64::from_bits(scaled.scalar), 2.5);
         assert!(scaled.is_pre_scaled && !scaled.is_average);
-        let name = scaled.name(Protocol::Simple).expect("a name");
-        assert_eq!(name, "kolo2_Simple_Double_Sum");
+        let number = scaled.number(Protocol::Simple);
+        assert_eq!(names::numbered()[number], "kolo2_Simple_Double_Sum");
     }
 }

@@ -11,6 +11,7 @@ use super::fit;
 use super::messages::{self, DeviceMessage, Wave, WaveKey};
 use super::passing::Passing;
 use super::places::{KnownStreams, LaunchPlace};
+use super::sized::SizeKey;
 use super::staged;
 use super::starting::{CudaSetup, DeviceWork, Starter};
 use crate::base::turns;
@@ -80,10 +81,9 @@ impl CudaEngine {
     pub fn check_buffer(&self, name: &str, address: *const u8) -> Result<()> {
         let device = self.device();
         let is_on = |other| format!("the {name} buffer {address:p} lies on CUDA device {other}");
-        let _current = self.starter.setup.context.enter()?;
-        match cuda::kind_of(address as u64)? {
-            PointerKind::Device { device: other, .. } if other == device => Ok(()),
-            PointerKind::Device { device: other, .. } => Err(Error::argument(
+        match cuda::kind_in(&self.starter.setup.context, address as u64)? {
+            PointerKind::Device(other) if other == device => Ok(()),
+            PointerKind::Device(other) => Err(Error::argument(
                 format!(
                     "{}, and the communicator is on device {device}",
                     is_on(other)
@@ -152,7 +152,7 @@ impl CudaEngine {
     ) -> Result<u64> {
         let work = self.prepare(order, planner)?;
         self.starter.start(&work, to)?;
-        Ok(work.steps())
+        Ok(work.sized.steps)
     }
 
     /// Rounds in which a call would pass its data.
@@ -160,7 +160,7 @@ impl CudaEngine {
     /// # Errors
     /// As [`CudaEngine::launch`].
     pub fn rounds(&mut self, order: &LaunchOrder, planner: Planner<'_>) -> Result<u64> {
-        Ok(self.prepare(order, planner)?.rounds())
+        Ok(self.prepare(order, planner)?.sized.rounds())
     }
 
     fn prepare(&mut self, order: &LaunchOrder, planner: Planner<'_>) -> Result<DeviceWork> {
@@ -175,10 +175,16 @@ impl CudaEngine {
         let slot_bytes = self.slot_bytes(order.protocol);
         let geometry = fit::geometry(order.protocol, slot_bytes, steps, fitting)?;
         let extents = extents(order, &kernel);
+        let key = SizeKey {
+            bound: bound.number,
+            extents,
+            slots: (geometry.chunk_steps, geometry.slice_steps),
+        };
+        let windows = || bound.windows(&geometry, &extents);
         Ok(DeviceWork {
-            windows: bound.windows(&geometry, &extents),
+            sized: self.starter.sized(&bound, key, windows)?,
             bound,
-            extents: Some(extents),
+            kernel,
             input: order.send as u64,
             output: order.recv as u64,
             divisor: if kernel.is_average {
@@ -186,26 +192,24 @@ impl CudaEngine {
             } else {
                 0
             },
-            slice_slots: geometry.slice_steps,
-            kernel,
         })
     }
 
     /// The launch of a wave of messages, which have their addresses in their windows.
-    fn prepare_wave(&mut self, wave: &Wave, key: &WaveKey) -> Result<DeviceWork> {
+    fn prepare_wave(&mut self, wave: &Wave, key: &WaveKey) -> Result<(DeviceWork, u32)> {
         let bound = self.wave(key)?;
         let slot_bytes = self.slot_bytes(Protocol::Simple);
         let geometry = fit::geometry(Protocol::Simple, slot_bytes, (1, 1), (1, 1))?;
-        Ok(DeviceWork {
+        let (windows, slice) = (wave.windows(key, &geometry), geometry.slice_steps);
+        let work = DeviceWork {
+            sized: self.starter.size(&bound, windows, slice, 1)?,
             bound,
-            windows: wave.windows(key, &geometry),
             kernel: KernelChoice::bytes(),
-            extents: None,
             input: 0,
             output: 0,
             divisor: 0,
-            slice_slots: geometry.slice_steps,
-        })
+        };
+        Ok((work, slice))
     }
 
     /// Puts messages on a stream, which move together. Returns how many steps they have.
@@ -226,12 +230,11 @@ impl CudaEngine {
         let mut steps = 0;
         for wave in waves {
             let key = wave.key(self.starter.setup.channels);
-            let work = self.prepare_wave(&wave, &key)?;
-            let slice = work.slice_slots;
-            self.passing
-                .begin(&key, &work.windows, slice, to.is_captured());
+            let (work, slice) = self.prepare_wave(&wave, &key)?;
+            let windows = &work.sized.windows;
+            self.passing.begin(&key, windows, slice, to.is_captured());
             self.starter.start(&work, to)?;
-            steps += work.steps();
+            steps += work.sized.steps;
         }
         Ok(steps)
     }

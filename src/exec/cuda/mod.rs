@@ -21,6 +21,7 @@ mod choice;
 pub mod engine;
 pub mod fit;
 pub mod image;
+mod kernel_table;
 pub mod launch;
 pub mod layout;
 mod messages;
@@ -29,6 +30,7 @@ mod passing;
 mod places;
 mod seats;
 mod shelf;
+mod sized;
 
 mod staged;
 mod starting;

@@ -1,13 +1,14 @@
 //! From a plan that is bound to a kernel on a stream, or in a graph.
 
-use super::DeviceLaunch;
 use super::blocks::BlockShare;
-use super::bound::{DeviceBound, LaunchExtents};
+use super::bound::DeviceBound;
 use super::choice::KernelChoice;
 use super::fit::LaunchGrid;
+use super::kernel_table::KernelTable;
 use super::places::LaunchPlace;
 use super::seats::DeviceSeat;
-use super::shelf::{Shelf, Shelved};
+use super::shelf::Shelf;
+use super::sized::{SizeKey, SizedLaunch};
 use super::underway::Underway;
 use crate::base::Result;
 use crate::cuda::{
@@ -21,8 +22,8 @@ use std::any::Any;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-/// Images that do not fit a launch and are kept.
-const IMAGES: NonZeroUsize = NonZeroUsize::new(128).expect("not 0");
+/// Sizes of plans that are kept, each with 4 KB and perhaps an image on the device.
+const SIZES: NonZeroUsize = NonZeroUsize::new(128).expect("not 0");
 
 /// Parts of which an engine is made.
 pub struct CudaSetup {
@@ -57,36 +58,22 @@ pub(super) struct Starter {
     pub setup: CudaSetup,
     pub underway: Underway,
     pub shelf: Shelf,
-    images: LruCache<(u64, LaunchExtents), Shelved>,
+    kernels: KernelTable,
+    sizes: LruCache<SizeKey, Arc<SizedLaunch>>,
     scratch: Vec<Arc<DeviceMemory>>,
     /// Where each block counts its steps.
     steps: u64,
 }
 
-/// Work of one launch, prepared but for its stream: a plan that is bound, and its sizes.
+/// Work of one launch, prepared but for its stream: a plan that is bound, its sizes, and what only
+/// this call has.
 pub(super) struct DeviceWork {
     pub bound: Arc<DeviceBound>,
-    /// Of each lane.
-    pub windows: Vec<Window>,
+    pub sized: Arc<SizedLaunch>,
     pub kernel: KernelChoice,
-    /// Where the image may be kept, if it is large.
-    pub extents: Option<LaunchExtents>,
     pub input: u64,
     pub output: u64,
     pub divisor: u32,
-    pub slice_slots: u32,
-}
-
-impl DeviceWork {
-    /// Its steps.
-    pub fn steps(&self) -> u64 {
-        self.bound.steps(&self.windows)
-    }
-
-    /// Rounds in which it passes its data.
-    pub fn rounds(&self) -> u64 {
-        self.windows.iter().map(Window::rounds).max().unwrap_or(1)
-    }
 }
 
 impl Starter {
@@ -96,7 +83,8 @@ impl Starter {
         let steps = shelf.keep(8 * setup.share.blocks() as usize)?;
         Ok(Starter {
             shelf,
-            images: LruCache::new(IMAGES),
+            kernels: KernelTable::new(&setup.kernels)?,
+            sizes: LruCache::new(SIZES),
             scratch: Vec::new(),
             underway: Underway::new(&setup.context),
             steps,
@@ -143,9 +131,10 @@ impl Starter {
             return Ok(());
         }
         cuda::drop_unused();
-        let image = bound.image(&work.windows);
-        let mut launch = DeviceLaunch::new(&image, work.slice_slots);
-        launch.connections = bound.table.as_ref().map_or(0, Shelved::address);
+        let context = Arc::clone(&self.setup.context);
+        let _current = context.enter()?;
+        let sized = &*work.sized;
+        let mut launch = sized.launch;
         launch.input = work.input;
         launch.output = work.output;
         launch.abort = self.setup.abort.0;
@@ -153,50 +142,62 @@ impl Starter {
         launch.scalar = work.kernel.scalar;
         launch.pre_scaled = work.kernel.is_pre_scaled.into();
         launch.divisor = work.divisor;
-        let name = work.kernel.name(bound.protocol)?;
-        let function = self.setup.kernels.get(&name)?.clone();
-        let each = bound.scratch_bytes(&work.windows, work.kernel.element_bytes());
-        let each = each.next_multiple_of(128);
-        launch.scratch = self.scratch(each * bound.lanes())?;
-        launch.scratch_bytes = each as u64;
+        launch.scratch = self.scratch(sized.scratch_bytes * bound.lanes())?;
+        launch.scratch_bytes = sized.scratch_bytes as u64;
         let number = self.underway.next();
-        let image = match launch.is_inline() {
-            true => None,
-            false => Some(self.large_image(work, image.bytes())?),
-        };
-        launch.image = image.as_ref().map_or(0, Shelved::address);
-        if let Some(table) = &bound.table {
-            table.is_read_by(number);
-        }
-        if let Some(image) = &image {
-            image.is_read_by(number);
+        for read in bound.table.iter().chain(&sized.image) {
+            read.is_read_by(number);
         }
         let end = self.underway.before(to)?;
         let LaunchGrid { blocks, threads } = self.grid(bound.lanes());
-        let put = || {
-            // SAFETY: the kernel takes this structure; what it names stays until the launch has
-            // ended: the engine's memory by its end, the caller's by its promise.
-            unsafe { function.launch(blocks, threads, launch.as_bytes(), to.stream) }
-        };
+        let slots = bound.staged(&sized.windows);
         if let Some(capture) = to.capture {
-            self.keep_for_graph(work, image, to.stream, capture)?;
-            put()?;
-        } else {
+            self.keep_for_graph(work, slots, to.stream, capture)?;
+        } else if let Some(carrier) = self.setup.carrier.as_ref().filter(|_| !slots.is_empty()) {
             // A driver may launch and wait (CUDA_LAUNCH_BLOCKING): who moves slots hears first.
-            self.carry(bound.staged(&work.windows));
-            put()?;
-            if let (Some(image), Some(extents)) = (image, work.extents) {
-                self.images.put((bound.number, extents), image);
-            }
+            carrier.expect(&slots);
         }
+        let function = self.kernels.get(work.kernel.number(bound.protocol));
+        // SAFETY: the kernel takes this structure; what it names stays until the launch has ended:
+        // the engine's memory by its end, the caller's by its promise.
+        unsafe { function.launch(blocks, threads, launch.as_bytes(), to.stream)? };
         self.underway.after(to, end)
     }
 
-    /// Has somebody move what a launch sends to other nodes, and what it waits for from there.
-    fn carry(&self, slots: Vec<CarriedSlots>) {
-        if let Some(carrier) = self.setup.carrier.as_ref().filter(|_| !slots.is_empty()) {
-            carrier.expect(&slots);
+    /// Parts that launches of a bound plan with these sizes have in common, made unless kept.
+    /// `windows` makes the window of each lane.
+    ///
+    /// # Errors
+    /// No memory; the driver cannot copy.
+    pub fn sized(
+        &mut self,
+        bound: &DeviceBound,
+        key: SizeKey,
+        windows: impl FnOnce() -> Vec<Window>,
+    ) -> Result<Arc<SizedLaunch>> {
+        if let Some(known) = self.sizes.get(&key) {
+            return Ok(Arc::clone(known));
         }
+        let made = self.size(bound, windows(), key.slots.1, key.extents.element_bytes)?;
+        self.sizes.put(key, Arc::clone(&made));
+        Ok(made)
+    }
+
+    /// A launch of a bound plan with these windows, of elements of so many bytes.
+    ///
+    /// # Errors
+    /// As [`Starter::sized`].
+    pub fn size(
+        &mut self,
+        bound: &DeviceBound,
+        windows: Vec<Window>,
+        slice_slots: u32,
+        element_bytes: usize,
+    ) -> Result<Arc<SizedLaunch>> {
+        let (shelf, ended) = (&mut self.shelf, self.underway.ended());
+        let shelve = |image: &[u8]| shelf.shelve(image, ended);
+        let made = SizedLaunch::new(bound, windows, slice_slots, element_bytes, shelve)?;
+        Ok(Arc::new(made))
     }
 
     /// Has the graph of a capture keep all that a launch needs whenever the graph runs: whoever
@@ -204,12 +205,11 @@ impl Starter {
     fn keep_for_graph(
         &self,
         work: &DeviceWork,
-        image: Option<Shelved>,
+        slots: Vec<CarriedSlots>,
         stream: StreamId,
         capture: StreamCapture,
     ) -> Result<()> {
         let context = &self.setup.context;
-        let slots = work.bound.staged(&work.windows);
         let carrier = self.setup.carrier.clone().filter(|_| !slots.is_empty());
         let act = carrier.map(|carrier| {
             let act = move || carrier.expect(&slots);
@@ -217,16 +217,9 @@ impl Starter {
         });
         let mut held = self.memory();
         held.push(Arc::clone(&work.bound) as Arc<dyn Any + Send + Sync>);
-        held.push(Arc::new((image, self.setup.kernels.clone())));
+        held.push(Arc::clone(&work.sized) as Arc<dyn Any + Send + Sync>);
+        held.push(Arc::new(self.setup.kernels.clone()));
         GraphKeeps::new(act, held).put(context, stream, capture)
-    }
-
-    fn large_image(&mut self, work: &DeviceWork, bytes: &[u8]) -> Result<Shelved> {
-        let known = work.extents.map(|extents| (work.bound.number, extents));
-        if let Some(image) = known.and_then(|key| self.images.pop(&key)) {
-            return Ok(image);
-        }
-        self.shelf.shelve(bytes, self.underway.ended())
     }
 
     /// Scratch memory of so many bytes. What was smaller stays: launches may be using it.
