@@ -1,5 +1,6 @@
 //! Beginning and end of every call.
 
+use super::calls;
 use crate::error::{Answer, Code};
 use crate::host_thread;
 use crate::progress::Failed;
@@ -15,7 +16,8 @@ pub struct Symbol {
 }
 
 /// Runs a call: no panic crosses, and what the pretended driver lacks is not supported.
-pub fn call(name: &str, since: i32, body: impl FnOnce() -> Answer) -> i32 {
+pub fn call(name: &'static str, since: i32, body: impl FnOnce() -> Answer) -> i32 {
+    calls::count(name);
     if host_thread::is_here() {
         return Code::NOT_PERMITTED.0;
     }

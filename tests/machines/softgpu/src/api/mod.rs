@@ -1,6 +1,7 @@
 //! The functions that programs call. Each takes the lock, looks at its arguments and hands on to
 //! the file of its subject; what they mean is said in the documentation of CUDA's driver.
 
+mod calls;
 mod capture;
 mod context;
 mod copy;

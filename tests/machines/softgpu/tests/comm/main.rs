@@ -3,6 +3,7 @@
 mod calls;
 #[path = "../../../../drawn/mod.rs"]
 mod drawn;
+mod driver_calls;
 mod graphs;
 mod groups;
 mod ledger;
