@@ -171,8 +171,9 @@ def contraction(kernel: Kernel) -> str:
     if (singles or doubles) and kernel.op != "Sum":
         raise Broken(f"{singles + doubles} divisions: only sums have averages")
     for line in kernel.lines(r"H(FMA|ADD|MUL|MNMX)2|F(ADD|MUL)2|.*\.BF16"):
-        # So constants are moved.
-        if not re.match(r"HFMA2(\.MMA)?\s+\w+, -RZ, RZ,", line):
+        # So constants are moved, a half becomes a float, and two floats become bfloat16.
+        exact = r"HFMA2(\.MMA)?\s+\w+, -RZ, RZ,|HADD2\.F32\s+\w+, -RZ, \w+(\.reuse)?\.H[01]_H[01]$"
+        if not re.match(exact + r"|F2FP\.BF16(\.F32)?\.PACK_AB\b", line):
             raise Broken(f"arithmetic in 16 bits, or of pairs: {line}")
     return f"{singles + doubles} divisions, nothing else is fused"
 

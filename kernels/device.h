@@ -184,6 +184,7 @@ KOLO_FN void spin() { __nanosleep(20); }
 // flushed
 
 KOLO_FN f32 add(f32 a, f32 b) { return __fadd_rn(a, b); }
+KOLO_FN f32 subtract(f32 a, f32 b) { return __fsub_rn(a, b); }
 KOLO_FN f32 multiply(f32 a, f32 b) { return __fmul_rn(a, b); }
 KOLO_FN f32 divide(f32 a, f32 b) { return __fdiv_rn(a, b); }
 KOLO_FN f64 add(f64 a, f64 b) { return __dadd_rn(a, b); }
@@ -193,6 +194,33 @@ KOLO_FN u32 bits(f32 value) { return __float_as_uint(value); }
 KOLO_FN f32 float_of(u32 bits) { return __uint_as_float(bits); }
 KOLO_FN u64 bits(f64 value) { return (u64)__double_as_longlong(value); }
 KOLO_FN f64 double_of(u64 bits) { return __longlong_as_double((i64)bits); }
+
+// ---- narrow floats, two in 32 bits: to nearest, subnormal numbers kept, too large is infinity.
+// NaN comes out as 7fff (a float as 7fffffff), whatever it was.
+
+KOLO_FN void floats_of_halves(u32 two, f32& low, f32& high) {
+  asm("{.reg .b16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h;}"
+      : "=f"(low), "=f"(high)
+      : "r"(two));
+}
+KOLO_FN u32 halves_of(f32 low, f32 high) {
+  u32 two;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
+  return two;
+}
+KOLO_FN u32 bfloats_of(f32 low, f32 high) {
+  u32 two;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
+  return two;
+}
+// All bits of each half that is NaN.
+KOLO_FN u32 nan_halves(u32 two) {
+  u32 which;
+  asm("set.nan.u32.f16x2 %0, %1, %1;" : "=r"(which) : "r"(two));
+  return which;
+}
+// Four of the 8 bytes of two words (low: 0 to 3, high: 4 to 7), by a digit each.
+KOLO_FN u32 permute(u32 low, u32 high, u32 digits) { return __byte_perm(low, high, digits); }
 
 }  // namespace dev
 

@@ -5,64 +5,7 @@
 // floats to float, exactly), combined there, and narrowed once.
 #pragma once
 
-#include "device.h"
-
-// ---- narrow floats, in integer arithmetic and exact float operations
-
-// A sign, an exponent and a mantissa in 8 or 16 bits.
-template <u32 MANTISSA, u32 BIAS, u32 OVERFLOW, bool INFINITY_, u32 NAN_, u32 SIGN>
-struct Minifloat {
-  static constexpr u32 DROPPED = 23 - MANTISSA;
-  static constexpr u32 F32_INFINITY = 0x7f800000, F32_NAN = 0x7fc00000;
-
-  // 2^exponent.
-  static KOLO_FN f32 power(i32 exponent) { return dev::float_of((u32)(exponent + 127) << 23); }
-  // The exponent of the unit of subnormal numbers.
-  static constexpr i32 UNIT = 1 - (i32)BIAS - (i32)MANTISSA;
-
-  static KOLO_FN f32 widen(u32 stored) {
-    u32 sign = (stored & SIGN) * (0x80000000u / SIGN);
-    u32 code = stored & (SIGN - 1);
-    u32 normal = (code << DROPPED) + ((127 - BIAS) << 23);
-    u32 subnormal = dev::bits(dev::multiply((f32)(i32)code, power(UNIT)));
-    u32 finite = code < 1u << MANTISSA ? subnormal : normal;
-    u32 special = INFINITY_ && code == OVERFLOW ? F32_INFINITY : F32_NAN;
-    return dev::float_of(sign | (code < OVERFLOW ? finite : special));
-  }
-
-  // To nearest, ties to even; what is too large becomes infinity or NaN, never the largest number.
-  static KOLO_FN u32 narrow(f32 value) {
-    u32 bits = dev::bits(value);
-    u32 sign = (bits & 0x80000000u) / (0x80000000u / SIGN);
-    u32 magnitude = bits & 0x7fffffffu;
-    u32 round = (1u << (DROPPED - 1)) - 1 + (magnitude >> DROPPED & 1);
-    u32 normal = ((magnitude + round) >> DROPPED) - ((127 - BIAS) << MANTISSA);
-    // 2^23 units: the addition rounds to the last of them.
-    f32 shift = power(UNIT + 23);
-    u32 subnormal = dev::bits(dev::add(dev::float_of(magnitude), shift)) - dev::bits(shift);
-    u32 finite = magnitude < (128 - BIAS) << 23 ? subnormal & (SIGN - 1) : normal;
-    u32 code = finite < OVERFLOW ? finite : OVERFLOW;
-    if (magnitude > F32_INFINITY || (!INFINITY_ && code == OVERFLOW)) {
-      return NAN_;
-    }
-    return sign | code;
-  }
-};
-
-struct Bfloat {
-  static KOLO_FN f32 widen(u32 stored) { return dev::float_of(stored << 16); }
-  static KOLO_FN u32 narrow(f32 value) {
-    u32 bits = dev::bits(value);
-    if ((bits & 0x7fffffffu) > 0x7f800000u) {
-      return 0x7fc0;
-    }
-    return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-  }
-};
-
-typedef Minifloat<10, 15, 0x7c00, true, 0x7e00, 0x8000> Half;
-typedef Minifloat<3, 7, 0x7f, false, 0x7f, 0x80> E4m3;
-typedef Minifloat<2, 15, 0x7c, true, 0x7f, 0x80> E5m2;
+#include "narrow.h"
 
 // ---- arithmetic of accumulators
 
@@ -117,15 +60,16 @@ template <class Code, u32 WIDTH>
 struct NarrowElement : Floats {
   static constexpr u32 BYTES = WIDTH;
   static KOLO_FN f32 widen(u64 stored) {
-    return Code::widen((u32)stored & ((1u << 8 * WIDTH) - 1));
+    f32 all[8 / WIDTH];
+    Code::widen(stored, all);
+    return all[0];
   }
-  static KOLO_FN u64 narrow(f32 value) { return Code::narrow(value); }
 };
 
 struct Float : Floats {
   static constexpr u32 BYTES = 4;
   static KOLO_FN f32 widen(u64 stored) { return dev::float_of((u32)stored); }
-  static KOLO_FN u64 narrow(f32 value) { return canonical(value); }
+  static KOLO_FN u64 narrow(f32 value) { return value != value ? 0x7fc00000u : dev::bits(value); }
 };
 
 struct Double : Doubles {
@@ -179,6 +123,38 @@ struct Min {
 
 // ---- words
 
+// How the elements of a word are widened and narrowed: one by one, or by the code of narrow floats.
+template <class E>
+struct Elements {
+  static constexpr u32 COUNT = 8 / E::BYTES;
+  typedef typename E::Acc Acc;
+
+  static KOLO_FN void widen(u64 stored, Acc (&to)[COUNT]) {
+KOLO_UNROLL
+    for (u32 k = 0; k < COUNT; k++) {
+      to[k] = E::widen(stored >> (8 * E::BYTES * k));
+    }
+  }
+
+  static KOLO_FN u64 narrow(const Acc (&from)[COUNT]) {
+    if (COUNT == 1) {
+      return E::narrow(from[0]);
+    }
+    u64 stored = 0;
+KOLO_UNROLL
+    for (u32 k = 0; k < COUNT; k++) {
+      stored |= (E::narrow(from[k]) & mask()) << (8 * E::BYTES * k % 64);
+    }
+    return stored;
+  }
+
+ private:
+  static KOLO_FN u64 mask() { return E::BYTES == 8 ? ~0ull : (1ull << (8 * E::BYTES % 64)) - 1; }
+};
+
+template <class Code, u32 WIDTH>
+struct Elements<NarrowElement<Code, WIDTH>> : Code {};
+
 // The elements of a word, widened.
 template <class E>
 struct Word {
@@ -187,24 +163,11 @@ struct Word {
 
   static KOLO_FN Word widen(u64 stored) {
     Word word;
-KOLO_UNROLL
-    for (u32 k = 0; k < COUNT; k++) {
-      word.of[k] = E::widen(stored >> (8 * E::BYTES * k));
-    }
+    Elements<E>::widen(stored, word.of);
     return word;
   }
 
-  KOLO_FN u64 narrow() const {
-    if (COUNT == 1) {
-      return E::narrow(of[0]);
-    }
-    u64 stored = 0;
-KOLO_UNROLL
-    for (u32 k = 0; k < COUNT; k++) {
-      stored |= (E::narrow(of[k]) & mask()) << (8 * E::BYTES * k % 64);
-    }
-    return stored;
-  }
+  KOLO_FN u64 narrow() const { return Elements<E>::narrow(of); }
 
   template <class Op>
   KOLO_FN void combine(const Word& next) {
@@ -227,7 +190,4 @@ KOLO_UNROLL
       of[k] = E::divide(of[k], by);
     }
   }
-
- private:
-  static KOLO_FN u64 mask() { return E::BYTES == 8 ? ~0ull : (1ull << (8 * E::BYTES % 64)) - 1; }
 };

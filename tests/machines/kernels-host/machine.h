@@ -95,6 +95,7 @@ void spin();
 // ---- arithmetic: rounded to nearest; build.rs forbids contraction
 
 static inline f32 add(f32 a, f32 b) { return a + b; }
+static inline f32 subtract(f32 a, f32 b) { return a - b; }
 static inline f32 multiply(f32 a, f32 b) { return a * b; }
 static inline f32 divide(f32 a, f32 b) { return a / b; }
 static inline f64 add(f64 a, f64 b) { return a + b; }
@@ -119,6 +120,57 @@ static inline f64 double_of(u64 bits) {
   f64 value;
   __builtin_memcpy(&value, &bits, sizeof value);
   return value;
+}
+
+// ---- narrow floats, as device.h says, in integer arithmetic and exact operations of floats
+
+static inline f32 float_of_half(u16 half) {
+  u32 sign = (u32)(half & 0x8000) << 16, code = half & 0x7fff;
+  if (code > 0x7c00) {
+    return float_of(0x7fffffff);
+  }
+  if (code == 0x7c00) {
+    return float_of(sign | 0x7f800000);
+  }
+  if (code < 1 << 10) {
+    return float_of(sign | bits((f32)code * float_of((127 - 24) << 23)));
+  }
+  return float_of(sign | ((code << 13) + ((127 - 15) << 23)));
+}
+static inline void floats_of_halves(u32 two, f32& low, f32& high) {
+  low = float_of_half((u16)two);
+  high = float_of_half((u16)(two >> 16));
+}
+static inline u32 half_of(f32 value) {
+  u32 sign = bits(value) >> 16 & 0x8000, magnitude = bits(value) & 0x7fffffff;
+  if (magnitude > 0x7f800000) {
+    return 0x7fff;
+  }
+  if (magnitude < (127 - 14) << 23) {
+    // 2^23 units of 2^-24: the addition rounds to the last of them.
+    f32 shift = float_of((127 - 1) << 23);
+    return sign | (bits(float_of(magnitude) + shift) - bits(shift));
+  }
+  u32 code = ((magnitude + 0xfff + (magnitude >> 13 & 1)) >> 13) - ((127 - 15) << 10);
+  return sign | (code < 0x7c00 ? code : 0x7c00);
+}
+static inline u32 halves_of(f32 low, f32 high) { return half_of(high) << 16 | half_of(low); }
+static inline u32 bfloat_of(f32 value) {
+  u32 all = bits(value);
+  return (all & 0x7fffffff) > 0x7f800000 ? 0x7fff : (all + 0x7fff + (all >> 16 & 1)) >> 16;
+}
+static inline u32 bfloats_of(f32 low, f32 high) { return bfloat_of(high) << 16 | bfloat_of(low); }
+static inline u32 nan_halves(u32 two) {
+  u32 low = (two & 0x7fff) > 0x7c00 ? 0xffff : 0;
+  return low | ((two >> 16 & 0x7fff) > 0x7c00 ? 0xffff0000 : 0);
+}
+static inline u32 permute(u32 low, u32 high, u32 digits) {
+  u64 all = (u64)high << 32 | low;
+  u32 chosen = 0;
+  for (u32 k = 0; k < 4; k++) {
+    chosen |= (u32)(all >> 8 * (digits >> 4 * k & 7) & 0xff) << 8 * k;
+  }
+  return chosen;
 }
 
 }  // namespace dev

@@ -168,6 +168,36 @@ fn every_type_and_operation_gives_the_bits_of_the_host() {
     assert_eq!(folded, 12 * 6 * 3, "12 types, 6 operations");
 }
 
+/// Every half and every bfloat16, with numbers at each border of the two and some that are drawn.
+#[test]
+fn every_code_of_16_bits_gives_the_bits_of_the_host() {
+    let mut random = fastrand::Rng::with_seed(seed());
+    let known: Vec<String> = probe::names().collect();
+    let borders = [
+        0, 1, 0x3ff, 0x400, 0x401, 0x7f, 0x80, 0x3800, 0x3c00, 0x3c01, 0x3f80, 0x3f81,
+    ];
+    let ends = [
+        0x7bff, 0x7c00, 0x7c01, 0x7e00, 0x7f7f, 0x7f80, 0x7f81, 0x7fc0, 0x7fff,
+    ];
+    for dtype in [DataType::Float16, DataType::Bfloat16] {
+        for op in ReduceOp::NCCL {
+            let name = names::fold(dtype, Some(op)).expect("a kernel");
+            let index = known.iter().position(|one| *one == name).expect("a fold");
+            let drawn = std::array::from_fn::<u16, 8, _>(|_| random.u16(..));
+            for other in borders.into_iter().chain(ends).chain(drawn) {
+                let other = other ^ u16::from(random.bool()) << 15;
+                let codes = (0..16_384u64)
+                    .map(|word| (0..4).fold(0, |all, k| all | (4 * word + k) << (16 * k)));
+                let others = std::iter::repeat_n(u64::from(other) * 0x1_0001_0001_0001, 16_384);
+                let data: Vec<u64> = codes.chain(others).collect();
+                let scalar = element_of(word(dtype, &mut random), dtype);
+                let sources = (&data[..], 2, 16_384);
+                compare(&name, index as u32, (dtype, op), sources, scalar);
+            }
+        }
+    }
+}
+
 /// All codes of 8 bits with all others: 8 pairs in a word.
 fn all_pairs() -> Vec<u64> {
     let words = 65_536 / 8;
