@@ -24,6 +24,10 @@ REGISTERS = 65536  # of a multiprocessor
 SHARED = 48 * 1024  # of a block, without asking the driver for more
 # How far an instruction that orders memory is from the one that it belongs to.
 NEAR = 16
+# Loads of 16 bytes that a thread has under way at once.
+LEAST_LOADS = 8
+# Folds that take longer than their loads: there ptxas begins some loads later, to save registers.
+LONG_FOLDS = r"_Float8|_(Int8|Uint8|Float16|Bfloat16)_(Max|Min)$"
 
 
 @dataclasses.dataclass
@@ -157,6 +161,41 @@ def order(kernel: Kernel) -> str:
     return f"{loads} acquire, {stores} release"
 
 
+def loads_in_flight(kernel: Kernel) -> str:
+    """Passes of Simple: eight loads, before what the first one brings is used."""
+    if kernel.protocol != "Simple":
+        return "no passes"
+    moves, folds, at = [], [], 0
+    while at < len(kernel.code):
+        loads, use = run_of_loads(kernel.code[at:])
+        if loads >= LEAST_LOADS:
+            (moves if re.match(r"STG\.E\.128\s", use) else folds).append(loads)
+        at += loads or 1
+    if not moves or not (folds or re.search(LONG_FOLDS, kernel.name)):
+        raise Broken(f"{len(moves)} moves and {len(folds)} folds with {LEAST_LOADS} loads at once")
+    return f"{len(moves)} moves and {len(folds)} folds with {LEAST_LOADS} loads at once"
+
+
+def run_of_loads(code: list[str]) -> tuple[int, str]:
+    """The loads of 16 bytes from here on until one is used, and the instruction that uses it."""
+    loaded: set[str] = set()
+    loads = 0
+    for line in code:
+        name, *words = re.split(r"[\s,]+", line)
+        wide = re.match(r"LDG\.E\.128\s+R(\d+)", line)
+        if not loads and not wide:
+            break
+        sources = words if name.startswith(("ST", "RED")) else words[1:]
+        if loaded & set(re.findall(r"\bR\d+\b", " ".join(sources))):
+            return loads, line
+        if wide:
+            loads += 1
+            loaded |= {f"R{int(wide[1]) + word}" for word in range(4)}
+        elif name.startswith(("EXIT", "RET")):
+            break
+    return loads, ""
+
+
 def contraction(kernel: Kernel) -> str:
     """The only fused operations are those of divisions, whose code is the same every time."""
     singles = len(kernel.lines(r"FCHK\b"))
@@ -193,6 +232,7 @@ RULES = {
     "resources": resources,
     "width": width,
     "order": order,
+    "loads in flight": loads_in_flight,
     "contraction": contraction,
     "flushing": flushing,
 }
@@ -284,6 +324,12 @@ MUTANTS = [
     ("Ll128_Int32_Sum", r"ld\.volatile\.global\.v2", "ld.global.v2", "width"),
     ("Simple_Int32_Sum", r"ld\.acquire\.sys", "ld.relaxed.sys", "order"),
     ("Ll128_Int32_Sum", r"st\.release\.sys", "st.relaxed.sys", "order"),
+    (
+        "Simple_Float_Sum",
+        r"ld\.global\.v2\.u64 \{(\S+), (\S+)\}, \[(\S+)\];",
+        r"ld.global.v2.u64 {\1, \2}, [\3]; st.global.u64 [\3], \1;",
+        "loads in flight",
+    ),
     ("Simple_Float_Sum", r"add\.rn(\.f32.*, )(\S+);", r"fma.rn\1\2, \2;", "contraction"),
     ("Ll_Double_Sum", r"add\.rn(\.f64.*, )(\S+);", r"fma.rn\1\2, \2;", "contraction"),
     ("Ll_Bfloat16_Max", r"setp\.eq\.f32", "setp.eq.ftz.f32", "flushing"),

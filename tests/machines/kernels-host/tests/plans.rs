@@ -133,8 +133,9 @@ fn every_type_and_operation_in_the_loop_of_large_slices() {
                         slot_bytes: 4608,
                         steps: (1, 1),
                         grid: (1, 64),
-                        // Halves of about 2,400 bytes: 32 threads move 2,048 in a pass.
-                        count: 2 * 2400 / dtype.size_bytes() + 1,
+                        // Halves of about 4,400 bytes: 32 threads fold 2,048 in a pass, and move
+                        // 4,096.
+                        count: 2 * 4400 / dtype.size_bytes() + 1,
                     },
                     ..draw::draft(ring, 2, Protocol::Simple, random)
                 };
