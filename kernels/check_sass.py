@@ -308,7 +308,7 @@ def check_architecture(kernels: list[Kernel], arch: str, names: list[str]) -> bo
 # Which kernel is broken how, and the rule that must notice: words of PTX, and what replaces them.
 MUTANTS = [
     ("Simple_Float_Sum", r"\.maxntid \d+(, 1, 1)?", ".maxntid 1024", "memory"),
-    ("Simple_Float16_Sum", r"\.maxntid \d+(, 1, 1)?", ".maxntid 256", "resources"),
+    ("Simple_Float16_Sum", r"(\.shared .*)\[\d+\];", r"\1[49152];", "resources"),
     (
         "Simple_Int32_Sum",
         r"ld\.global\.v2\.u64 \{(\S+), (\S+)\}, \[(\S+)\];",
