@@ -162,15 +162,19 @@ def order(kernel: Kernel) -> str:
 
 
 def loads_in_flight(kernel: Kernel) -> str:
-    """Passes of Simple: eight loads, before what the first one brings is used."""
-    if kernel.protocol != "Simple":
-        return "no passes"
+    """Passes of Simple, and lines of LL: eight loads, before what the first one brings is used."""
+    if kernel.protocol == "Ll128":
+        return "one load of a line"
     moves, folds, at = [], [], 0
     while at < len(kernel.code):
         loads, use = run_of_loads(kernel.code[at:])
         if loads >= LEAST_LOADS:
             (moves if re.match(r"STG\.E\.128\s", use) else folds).append(loads)
         at += loads or 1
+    if kernel.protocol == "Ll":
+        if not folds:
+            raise Broken(f"no {LEAST_LOADS} lines at once")
+        return f"{len(folds)} folds with {LEAST_LOADS} lines at once"
     if not moves or not (folds or re.search(LONG_FOLDS, kernel.name)):
         raise Broken(f"{len(moves)} moves and {len(folds)} folds with {LEAST_LOADS} loads at once")
     return f"{len(moves)} moves and {len(folds)} folds with {LEAST_LOADS} loads at once"
@@ -182,7 +186,7 @@ def run_of_loads(code: list[str]) -> tuple[int, str]:
     loads = 0
     for line in code:
         name, *words = re.split(r"[\s,]+", line)
-        wide = re.match(r"LDG\.E\.128\s+R(\d+)", line)
+        wide = re.match(r"LDG\.E\.128(?:\.STRONG\.SYS)?\s+R(\d+)", line)
         if not loads and not wide:
             break
         sources = words if name.startswith(("ST", "RED")) else words[1:]
@@ -328,6 +332,12 @@ MUTANTS = [
         "Simple_Float_Sum",
         r"ld\.global\.v2\.u64 \{(\S+), (\S+)\}, \[(\S+)\];",
         r"ld.global.v2.u64 {\1, \2}, [\3]; st.global.u64 [\3], \1;",
+        "loads in flight",
+    ),
+    (
+        "Ll_Int32_Sum",
+        r"ld\.volatile\.global\.v2\.u64 \{(\S+), (\S+)\}, \[(\S+)\];",
+        r"ld.volatile.global.v2.u64 {\1, \2}, [\3]; st.global.u64 [\3], \1;",
         "loads in flight",
     ),
     ("Simple_Float_Sum", r"add\.rn(\.f32.*, )(\S+);", r"fma.rn\1\2, \2;", "contraction"),

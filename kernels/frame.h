@@ -85,28 +85,50 @@ KOLO_FN void store_word(u64 at, u64 word, u64 bytes) {
   }
 }
 
-// Folds one word of every source, which `load` gives by number, in the order of the list.
-template <class E, class Op, class Load>
-KOLO_FN u64 fold_word(const Frame& frame, Load load) {
-  if (frame.kind != FRAME_FOLD) {
-    u64 word = frame.srcs ? load(0) : 0;
-    // A token without payload has any number of sources, and waits for all.
-    for (u32 s = 1; s < frame.srcs; s++) {
-      load(s);
-    }
-    return word;
-  }
+// Sources whose words are under way together.
+constexpr u32 LOOKS = 8;
+
+// Folds one word of every source, in the order of the list. `look` begins to load that of a source
+// by number, `take` gives it from what was loaded, and may wait: not before all of a group have
+// begun.
+template <class E, class Op, class Look, class Take>
+KOLO_FN u64 fold_word(const Frame& frame, Look look, Take take) {
   typename E::Acc scalar = E::widen(frame.scalar);
-  Word<E> sofar = Word<E>::widen(load(0));
-  if (Op::SCALES && frame.scaled & 1) {
-    sofar.multiply(scalar);
-  }
-  for (u32 s = 1; s < frame.srcs; s++) {
-    Word<E> next = Word<E>::widen(load(s));
-    if (Op::SCALES && frame.scaled >> s & 1) {
-      next.multiply(scalar);
+  Word<E> sofar = {};
+  u64 only = 0;
+  for (u32 first = 0; first < frame.srcs; first += LOOKS) {
+    decltype(look(0)) looked[LOOKS] = {};
+KOLO_UNROLL
+    for (u32 k = 0; k < LOOKS; k++) {
+      if (first + k < frame.srcs) {
+        looked[k] = look(first + k);
+      }
     }
-    sofar.template combine<Op>(next);
+KOLO_UNROLL
+    for (u32 k = 0; k < LOOKS; k++) {
+      u32 s = first + k;
+      if (s >= frame.srcs) {
+        break;
+      }
+      u64 word = take(s, looked[k]);
+      // A token without payload has any number of sources, and waits for all.
+      if (frame.kind != FRAME_FOLD) {
+        only = s == 0 ? word : only;
+        continue;
+      }
+      Word<E> next = Word<E>::widen(word);
+      if (Op::SCALES && frame.scaled >> s & 1) {
+        next.multiply(scalar);
+      }
+      if (s == 0) {
+        sofar = next;
+      } else {
+        sofar.template combine<Op>(next);
+      }
+    }
+  }
+  if (frame.kind != FRAME_FOLD) {
+    return only;
   }
   if (Op::SCALES && frame.divisor) {
     sofar.divide(frame.divisor);

@@ -35,10 +35,12 @@ struct Ll {
       u64 rest = frame.bytes - 8 * w;
       u64 bytes = rest < 8 ? rest : 8;
       bool gave_up = false;
-      u64 word = fold_word<E, Op>(frame, [&](u32 s) {
-        return frame.in_lines[s] ? await(frame.place[s] + 16 * w, frame.flag[s], worker, gave_up)
-                                 : load_word<E::BYTES>(frame.place[s] + 8 * w, bytes);
-      });
+      u64 word = fold_word<E, Op>(
+          frame, [&](u32 s) { return look(frame, s, w); },
+          [&](u32 s, Line line) {
+            return frame.in_lines[s] ? await(frame, s, w, line, worker, gave_up)
+                                     : load_word<E::BYTES>(frame.place[s] + 8 * w, bytes);
+          });
       if (gave_up) {
         return;
       }
@@ -55,11 +57,17 @@ struct Ll {
   }
 
  private:
+  // The line of a source as it is now. Words of memory wait until all lines are under way.
+  static KOLO_FN Line look(const Frame& frame, u32 s, u64 w) {
+    return frame.in_lines[s] ? dev::load_line((const void*)(frame.place[s] + 16 * w)) : Line{};
+  }
+
   // The payload of a line once it is there. After an abort it may never be: then nothing that
   // follows from it is stored, so that nobody takes it for data.
-  static KOLO_FN u64 await(u64 place, u32 flag, Worker worker, bool& gave_up) {
+  static KOLO_FN u64 await(const Frame& frame, u32 s, u64 w, Line line, Worker worker,
+                           bool& gave_up) {
+    u32 flag = frame.flag[s];
     for (;;) {
-      Line line = dev::load_line((const void*)place);
       if (line.flag_low == flag && line.flag_high == flag) {
         return (u64)line.data_high << 32 | line.data_low;
       }
@@ -68,6 +76,7 @@ struct Ll {
         return 0;
       }
       dev::spin();
+      line = dev::load_line((const void*)(frame.place[s] + 16 * w));
     }
   }
 };

@@ -29,7 +29,8 @@ namespace {
 template <class E, class Op>
 void fold_words(Frame& frame, const u64* srcs, u64 words, u64* to) {
   for (u64 w = 0; w < words; w++) {
-    to[w] = fold_word<E, Op>(frame, [&](u32 s) { return srcs[s * words + w]; });
+    to[w] = fold_word<E, Op>(
+        frame, [&](u32 s) { return srcs[s * words + w]; }, [](u32, u64 word) { return word; });
   }
 }
 
