@@ -19,11 +19,9 @@ use std::sync::Arc;
 /// The file of these kernels.
 const FILE: &str = "kolo_litmus.fatbin";
 /// Names as `litmus.cu` has them.
-const KERNELS: [&str; 3] = [
-    "kolo_litmus_lines",
-    "kolo_litmus_answer",
-    "kolo_litmus_meet",
-];
+const KERNELS: [&str; 3] = ["kolo_litmus_lines", "kolo_litmus_answer", MEET];
+/// The kernel whose blocks wait for each other.
+pub const MEET: &str = "kolo_litmus_meet";
 /// Bytes of memory of a trial: what is tried, then the word `ready`, then results.
 const BYTES: usize = 1 << 20;
 const READY: u64 = 64 << 10;
@@ -46,7 +44,7 @@ enum How {
 
 /// The argument of each kernel.
 #[derive(Clone, Copy)]
-struct Trial {
+pub struct Trial {
     place: u64,
     ready: u64,
     result: u64,
@@ -57,7 +55,21 @@ struct Trial {
 }
 
 impl Trial {
-    fn bytes(self) -> Vec<u8> {
+    /// A block that waits for so many words behind `place`, its own first one among them.
+    pub fn meeting(place: u64, result: u64, rounds: u64, patience: u64) -> Trial {
+        Trial {
+            place,
+            ready: 0,
+            result,
+            side: 0,
+            rounds,
+            patience,
+            how: 0,
+        }
+    }
+
+    /// As kernels take it.
+    pub fn bytes(self) -> Vec<u8> {
         let words = [
             self.place,
             self.ready,

@@ -14,7 +14,8 @@
 //! | [`world`], [`case`] | ranks as threads; a call that every rank checks |
 //! | [`pairs`], [`streams`] | every algorithm, protocol, type, operation; graphs, abort |
 //! | [`peers`] | the same between two processes |
-//! | [`copies`], [`sums`] | how fast: copies, folds, all-reduces |
+//! | [`copies`], [`local`], [`sums`] | how fast: copies, folds, all-reduces |
+//! | [`frames`], [`host_path`], [`queues`] | what a frame and a launch cost; streams that wait |
 //! | [`clock`], [`nccl`] | medians; the library that is timed beside kolo |
 //! | [`checker`] | compute-sanitizer around a small step |
 //!
@@ -25,10 +26,14 @@ mod checker;
 mod clock;
 mod copies;
 mod facts;
+mod frames;
+mod host_path;
 mod litmus;
+mod local;
 mod nccl;
 mod pairs;
 mod peers;
+mod queues;
 mod report;
 mod runner;
 mod step;

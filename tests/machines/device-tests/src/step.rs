@@ -1,8 +1,10 @@
 //! The steps, by name: what each does, and how long it may take.
 
 use crate::report::Outcome;
-use crate::world::Setup;
-use crate::{checker, copies, facts, litmus, pairs, peers, streams, sums};
+use crate::world::{QUEUES, Setup};
+use crate::{
+    checker, copies, facts, frames, host_path, litmus, pairs, peers, queues, streams, sums,
+};
 use clap::ValueEnum;
 use std::time::Duration;
 
@@ -66,6 +68,21 @@ fn timing(steps: &mut Vec<Step>) {
     let part = Part::Timing;
     steps.push(step(part, "copy", 60, copies::copies));
     steps.push(step(part, "fold", 60, copies::folds));
+    steps.push(step(part, "frames", 60, frames::run));
+    for queues in ["1", "8", "32"] {
+        steps.push(Step {
+            variables: vec![(QUEUES.into(), queues.into())],
+            ..step(part, format!("queues-{queues}"), 30, queues::run)
+        });
+    }
+    for nranks in [1, 2] {
+        steps.push(step(
+            part,
+            format!("host-path-{nranks}"),
+            30,
+            move |setup| host_path::run(setup, nranks),
+        ));
+    }
     for nranks in pairs::RANKS {
         let mut sums = step(part, format!("all-reduce-{nranks}"), 120, move |setup| {
             sums::run(setup, nranks)

@@ -326,10 +326,21 @@ fn names_choose_steps_of_both_parts() {
 
 #[test]
 fn timing_passes_on_a_gpu_made_of_software() {
-    let words = ["timing", "--small", "--only=copy,fold,all-reduce-2"];
+    let only = "--only=copy,fold,frames,queues,host-path,all-reduce-2";
     // So many blocks that the fold's image does not fit the launch itself.
     let variables = [("KOLO_SOFTGPU_BLOCKS", "64")];
-    let lines = all_passed(&words, &variables, &["copy", "fold", "all-reduce-2"]);
+    let wanted = [
+        "copy",
+        "fold",
+        "frames",
+        "queues-1",
+        "queues-8",
+        "queues-32",
+        "host-path-1",
+        "host-path-2",
+        "all-reduce-2",
+    ];
+    let lines = all_passed(&["timing", "--small", only], &variables, &wanted);
     let fold = lines[1]["figures"].as_object().expect("figures");
     for name in ["8 blocks, share of a copy", "64 blocks, share of a copy"] {
         assert!(
@@ -337,7 +348,20 @@ fn timing_passes_on_a_gpu_made_of_software() {
             "{fold:?}"
         );
     }
-    let sums = &lines[2]["figures"];
+    let frames = lines[2]["figures"]["frames"].as_array().expect("frames");
+    assert_eq!(frames.len(), 3);
+    for queues in &lines[3..6] {
+        let rows = queues["figures"]["rows"].as_array().expect("rows");
+        assert_eq!(rows.len(), 2, "{queues}");
+    }
+    for host in &lines[6..8] {
+        for row in host["figures"]["sizes"].as_array().expect("sizes") {
+            for name in ["us to put", "us a call", "us in a graph"] {
+                assert!(row[name].as_f64().is_some_and(|us| us > 0.0), "{row}");
+            }
+        }
+    }
+    let sums = &lines[8]["figures"];
     assert_eq!(sums["NCCL"], "libnccl.so.2 was not there");
     assert_eq!(sums["sizes"].as_array().expect("sizes").len(), 5);
 }
