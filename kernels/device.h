@@ -177,6 +177,9 @@ KOLO_FN void store_line128(void* mine, Vector v) {
 
 // ---- waiting
 
+// Looks in vain between two looks at the abort flag.
+constexpr u32 ABORT_EVERY = 64;
+
 // Before the next look at what somebody else writes.
 KOLO_FN void spin() { __nanosleep(20); }
 

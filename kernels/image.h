@@ -43,8 +43,3 @@ KOLO_FN Image fetch_image(const Launch& launch, u8* shared) {
   }
   return {fits ? shared : nullptr, launch.image};
 }
-
-// An end of a connection, by its number in the program.
-KOLO_FN Connection* end_at(const Launch& launch, u32 index) {
-  return (Connection*)dev::load8((const void*)(launch.connections + 8ull * index));
-}

@@ -33,6 +33,10 @@ KOLO_FN void interpret(const Launch& launch, Shared& shared) {
   if (dev::thread() == 0) {
     shared.done = 0;
     shared.abandoned = 0;
+    shared.must_wipe = 0;
+  }
+  for (u32 place = dev::thread(); place < KEPT_ENDS; place += dev::threads()) {
+    shared.kept.numbers[place] = NO_END;
   }
   dev::block_sync();
   Leader<Protocol, E::BYTES> leader(launch, shared, image);
@@ -41,9 +45,14 @@ KOLO_FN void interpret(const Launch& launch, Shared& shared) {
     u32 lane = dev::block() + slot * dev::blocks();
     LaneState begin = {};
     begin.ended = image.entry<LaneEntry>(leader.header.lanes, lane).count == 0;
+    Window window = image.get<Window>(launch.windows + (u64)lane * sizeof(Window));
+    begin.round = round_of(window, 0);
+    begin.scratch_stride = scratch_stride(window);
     shared.lanes[slot] = begin;
   }
-  align_connections(launch, image, leader.header);
+  give_places(image, leader.header, shared);
+  dev::block_sync();
+  keep_ends<Protocol>(launch, image, leader.header, shared);
   dev::block_sync();
   if (!wipe_lines<Protocol>(launch, image, leader.header, shared)) {
     return;

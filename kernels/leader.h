@@ -8,12 +8,15 @@
 // next one needs.
 #pragma once
 
+#include "ends.h"
 #include "frame.h"
 #include "image.h"
 #include "window.h"
 
 struct LaneState {
-  u64 round;
+  u64 number;  // of the round
+  Round round;
+  u64 scratch_stride;
   u64 offset;  // bytes that the pieces so far take in a slot
   u32 step, slice, piece;
   u16 repetition;
@@ -26,15 +29,15 @@ struct alignas(16) Shared {
   u8 image[IMAGE_BYTES];
   Frame frames[2];
   LaneState lanes[MAX_LANES];
-  Window window;  // of the lane at hand
+  KeptEnds kept;
+  Window window;  // of the lane at hand, where the image is too large to be kept
   u32 done;       // frames finished, once for each warp of workers
   u32 abandoned;  // the launch is aborted
+  u32 must_wipe;  // an end has lines that must be wiped
 };
 
 // Barriers: the first of two, one for each frame.
 constexpr u32 FRAME_BARRIER = 1;
-// Looks in vain between two looks at the abort flag.
-constexpr u32 ABORT_EVERY = 64;
 
 template <class Protocol, u32 ELEMENT_BYTES>
 struct Leader {
@@ -46,6 +49,7 @@ struct Leader {
   u32 worker_warps;
   u32 issued = 0, settled = 0;  // frames
   u32 idle = 0;
+  u32 window_of = ~0u;  // the lane whose window was fetched
   u64 steps = 0;
 
   KOLO_FN Leader(const Launch& launch, Shared& shared, Image image)
@@ -110,20 +114,15 @@ struct Leader {
     return image.entry<Operand>(header.operands, index);
   }
 
-  KOLO_FN Connection* end_of(Operand o) const { return end_at(launch, o.index); }
-
-  // What a leader needs of an end, from device memory.
-  KOLO_FN Connection fetch(const Connection* end) const {
-    Connection copy;
-    copy.tail = dev::load8(&end->tail);
-    copy.head = dev::load8(&end->head);
-    copy.area = dev::load8(&end->area);
-    copy.sizes = dev::load8(&end->sizes);
-    copy.position = dev::load8(&end->position);
-    copy.wiped = dev::load8(&end->wiped);
-    copy.slot_bytes = dev::load4(&end->slot_bytes);
-    copy.counted = dev::load4(&end->counted);
-    return copy;
+  // An end for one look or one frame: where it is kept, or fetched anew where another one has its
+  // place.
+  KOLO_FN KeptEnd& end_of(Operand o) const {
+    u32 place = o.index % KEPT_ENDS;
+    if (shared.kept.numbers[place] == o.index) {
+      return shared.kept.ends[place];
+    }
+    shared.kept.spare[me] = fetch_end(launch, o.index);
+    return shared.kept.spare[me];
   }
 
   // Whether tokens of an end say themselves, in their lines, that they are there.
@@ -136,72 +135,89 @@ struct Leader {
     return o.keep ? state.slice * launch.slice_slots : 0;
   }
 
-  KOLO_FN void fetch_window(u32 lane) {
-    dev::warp_sync();
-    if (me < sizeof(Window) / 8) {
-      u64 from = launch.windows + (u64)lane * sizeof(Window) + 8 * me;
-      ((u64*)&shared.window)[me] = image.get<u64>(from);
+  KOLO_FN const Window& window(u32 lane) {
+    u64 at = launch.windows + (u64)lane * sizeof(Window);
+    if (image.fetched) {
+      return *(const Window*)(image.fetched + at);
     }
-    dev::warp_sync();
+    if (window_of != lane) {
+      if (me < sizeof(Window) / 8) {
+        ((u64*)&shared.window)[me] = image.get<u64>(at + 8 * me);
+      }
+      window_of = lane;
+      dev::warp_sync();
+    }
+    return shared.window;
   }
 
   // Moves a lane on by one frame, if it can.
   KOLO_FN bool pass(u32 slot, bool many_lanes) {
-    LaneState state = shared.lanes[slot];
-    At at = {dev::block() + slot * dev::blocks(), shared.window, {}, {}, {}, 0, 0};
-    LaneEntry lane = image.entry<LaneEntry>(header.lanes, at.lane);
-    fetch_window(at.lane);
+    const LaneState& state = shared.lanes[slot];
+    u32 number = dev::block() + slot * dev::blocks();
+    LaneEntry lane = image.entry<LaneEntry>(header.lanes, number);
+    At at = {number, window(number), {}, {}, {}, 0, 0};
     at.step = image.entry<Step>(header.steps, lane.first + state.step);
     at.srcs = image.entry<ListEntry>(header.lists, at.step.srcs);
     at.dsts = image.entry<ListEntry>(header.lists, at.step.dsts);
     bool packed = at.step.flags & PACKED;
     at.tokens = packed ? 1 : at.step.repeat;
     at.pieces = packed ? (u32)at.step.repeat * at.step.chunks : 1;
-    if (!state.begun) {
-      if (!is_ready(at, state, many_lanes)) {
-        return false;
-      }
-      state.begun = true;
-      state.offset = 0;
-      state.piece = next_piece(at, state, 0);
+    if (!state.begun && !is_ready(at, state, many_lanes)) {
+      return false;
     }
     if (!wait_for_room()) {
       return false;
     }
-    u32 following = next_piece(at, state, state.piece + 1);
-    u64 bytes = fill(at, state, following >= at.pieces);
+    Piece piece = next_piece(at, state, state.begun ? state.piece : 0);
+    Piece following = next_piece(at, state, piece.index + 1);
+    u64 offset = state.begun ? state.offset : 0;
+    bool is_last = following.index >= at.pieces;
+    fill(at, state, {piece, offset, is_last});
     announce();
-    state.offset += Protocol::piece_bytes(bytes);
-    state.piece = following;
-    if (following >= at.pieces) {
-      advance(at, state, lane.count);
-    }
+    // All have read the state.
+    dev::warp_sync();
     if (me == 0) {
-      shared.lanes[slot] = state;
+      LaneState& lane_state = shared.lanes[slot];
+      lane_state.begun = !is_last;
+      lane_state.offset = offset + Protocol::piece_bytes(piece.count * ELEMENT_BYTES);
+      lane_state.piece = following.index;
+      if (is_last) {
+        advance(at, lane_state, lane.count);
+      }
     }
     dev::warp_sync();
     return true;
   }
 
-  // The next piece that is not empty, from `piece` on; a token that is empty has one frame.
-  KOLO_FN u32 next_piece(const At& at, const LaneState& state, u32 piece) const {
-    while (piece < at.pieces && elements(at, state, piece) == 0) {
-      piece++;
+  // A piece of a token: the elements of one chunk.
+  struct Piece {
+    u32 index, chunk;
+    u64 count;
+  };
+
+  // The next piece that is not empty, from `index` on; a token that is empty has one frame.
+  KOLO_FN Piece next_piece(const At& at, const LaneState& state, u32 index) const {
+    bool is_empty = at.step.op == STEP_TOKEN || at.step.chunks == 0;
+    for (; index < at.pieces && !is_empty; index++) {
+      u32 number = chunk(at, state, index);
+      Region part = slice_region(at.window, state.round, false, number, state.slice);
+      if (part.count) {
+        return {index, number, part.count};
+      }
     }
-    return piece;
+    return {at.pieces, 0, 0};
   }
+
+  // A piece in a frame.
+  struct Part {
+    Piece piece;
+    u64 offset;    // bytes of the pieces before it in a slot
+    bool is_last;  // of its token
+  };
 
   KOLO_FN u32 chunk(const At& at, const LaneState& state, u32 piece) const {
     u32 number = at.step.flags & PACKED ? piece : state.repetition;
     return chunk_of(at.step, number, header.chunks);
-  }
-
-  KOLO_FN u64 elements(const At& at, const LaneState& state, u32 piece) const {
-    if (at.step.op == STEP_TOKEN || at.step.chunks == 0) {
-      return 0;
-    }
-    u32 number = chunk(at, state, piece);
-    return slice_region(at.window, false, number, state.round, state.slice).count;
   }
 
   // Whether all tokens and credits of a step are there.
@@ -212,33 +228,45 @@ struct Leader {
       if (o.space != SPACE_CONNECTION) {
         continue;
       }
-      Connection end = fetch(end_of(o));
-      if (i >= at.srcs.count) {
-        u64 head = dev::load_acquire((const u64*)end.head);
-        ready &= head + SLOTS >= end.position + launch.slice_slots;
+      KeptEnd& kept = end_of(o);
+      bool is_src = i < at.srcs.count;
+      u64 behind = is_src ? ahead(o, state) : 0;
+      if (is_src && has_lines(kept.end)) {
+        ready &= !many_lanes || has_begun(kept.end, behind);
       } else {
-        ready &= has_token(end, end.position + ahead(o, state), many_lanes);
+        ready &= is_counted(kept, is_src, behind);
       }
     }
     return dev::all_of_warp(ready);
   }
 
-  KOLO_FN bool has_token(const Connection& end, u64 position, bool many_lanes) const {
+  // Whether a token that says itself that it is there has begun. The workers wait for its lines.
+  // That they will come must be sure where a lane that waits holds up another.
+  KOLO_FN bool has_begun(const Connection& end, u64 behind) const {
     if constexpr (Protocol::HAS_LINES) {
-      // The workers wait for the lines. That they will come must be sure where a lane that waits
-      // holds up another.
-      if (has_lines(end)) {
-        return !many_lanes || Protocol::is_begun(Protocol::place(end, position, 0), position);
-      }
+      u64 position = end.position + behind;
+      return Protocol::is_begun(Protocol::place(end, position, 0), position);
     }
-    return dev::load_acquire((const u64*)end.tail) >= position + launch.slice_slots;
+    return true;
   }
 
-  // Resolves a piece of a step into the next frame. Returns the bytes of its payload.
-  KOLO_FN u64 fill(const At& at, const LaneState& state, bool is_last) {
+  // Whether the other side has filled a slice, or emptied the slots for one. What was seen once is
+  // not looked at again. Both kinds of end look by the same instruction, so their waits overlap.
+  KOLO_FN bool is_counted(KeptEnd& kept, bool is_src, u64 behind) const {
+    u64 wanted = kept.end.position + behind + launch.slice_slots;
+    u64 credit = is_src ? 0 : SLOTS;
+    if (kept.seen + credit >= wanted) {
+      return true;
+    }
+    u64 seen = dev::load_acquire((const u64*)(is_src ? kept.end.tail : kept.end.head));
+    kept.seen = seen;
+    return seen + credit >= wanted;
+  }
+
+  // Resolves a piece of a step into the next frame.
+  KOLO_FN void fill(const At& at, const LaneState& state, const Part& part) {
     Frame& frame = shared.frames[issued & 1];
-    u64 count = state.piece < at.pieces ? elements(at, state, state.piece) : 0;
-    u32 number = count ? chunk(at, state, state.piece) : 0;
+    u64 count = part.piece.count;
     u64 first = 0;
     bool alike = true;
     u64 scaled = 0;
@@ -249,9 +277,9 @@ struct Leader {
       frame.raised[i] = 0;
       frame.in_lines[i] = false;
       if (o.space == SPACE_CONNECTION) {
-        place = fill_end(frame, i, is_src, o, state, is_last ? count * ELEMENT_BYTES : ~0ull);
+        place = fill_end(frame, i, is_src, o, part, is_src ? ahead(o, state) : 0);
       } else if (count) {
-        place = memory(at, state, o, number);
+        place = memory(at, state, o, part.piece.chunk);
       }
       frame.place[i] = place;
       first = i == 0 ? place : first;
@@ -264,7 +292,7 @@ struct Leader {
       alike &= (frame.place[i] ^ first) % 16 == 0;
     }
     alike = dev::all_of_warp(alike);
-    scaled = united(scaled);
+    scaled = launch.pre_scaled ? united(scaled) : 0;
     if (me == 0) {
       u32 divisor = at.step.flags & POST_SCALE ? launch.divisor : 0;
       bool copies = is_copy(at.srcs.count, scaled, divisor);
@@ -277,7 +305,6 @@ struct Leader {
       frame.divisor = divisor;
       frame.shift = alike ? first % 16 : NO_SHIFT;
     }
-    return count * ELEMENT_BYTES;
   }
 
   // The masks of all threads of the warp.
@@ -288,40 +315,43 @@ struct Leader {
     return mask;
   }
 
-  // A connection as an operand; `last_bytes` is ~0 unless the frame is the last one of its token.
-  KOLO_FN u64 fill_end(Frame& frame, u32 i, bool is_src, Operand o, const LaneState& state,
-                       u64 last_bytes) {
-    Connection* there = end_of(o);
-    Connection end = fetch(there);
-    u64 position = end.position + (is_src ? ahead(o, state) : 0);
+  // A connection as an operand, `behind` slots behind its position.
+  KOLO_FN u64 fill_end(Frame& frame, u32 i, bool is_src, Operand o, const Part& part, u64 behind) {
+    KeptEnd& kept = end_of(o);
+    const Connection& end = kept.end;
+    u64 position = end.position + behind;
     if constexpr (Protocol::HAS_LINES) {
       frame.in_lines[i] = has_lines(end);
       frame.flag[i] = Protocol::flag(position);
       frame.position[i] = position;
     }
-    if (last_bytes != ~0ull && !(is_src && o.keep)) {
+    u64 place = has_lines(end) ? Protocol::place(end, position, part.offset)
+                               : slot_place(end, position, part.offset);
+    if (part.is_last && !(is_src && o.keep)) {
       u64 after = end.position + launch.slice_slots;
       frame.raised[i] = is_src ? end.head : has_lines(end) ? 0 : end.tail;
       frame.count[i] = after;
       if (!is_src && end.sizes) {
-        dev::store4((u32*)end.sizes + position % SLOTS, (u32)(state.offset + last_bytes));
+        u64 bytes = part.offset + part.piece.count * ELEMENT_BYTES;
+        dev::store4((u32*)end.sizes + position % SLOTS, (u32)bytes);
       }
-      dev::store8(&there->position, after);
+      dev::store8(&kept.there->position, after);
+      kept.end.position = after;
     }
-    return has_lines(end) ? Protocol::place(end, position, state.offset)
-                          : slot_place(end, position, state.offset);
+    return place;
   }
 
   // Where an operand of the call's own memory lies.
   KOLO_FN u64 memory(const At& at, const LaneState& state, Operand o, u32 number) const {
     if (o.space == SPACE_SCRATCH) {
       u32 place = modulo((i64)number + o.offset, header.scratch ? header.scratch : 1);
-      Region part = scratch_region(at.window, place, number, state.round, state.slice);
+      Region part = scratch_region(at.window, state.round, state.scratch_stride, place, number,
+                                   state.slice);
       return launch.scratch + at.lane * launch.scratch_bytes + part.offset * ELEMENT_BYTES;
     }
     bool is_input = o.space == SPACE_INPUT;
     u32 other = modulo((i64)number + o.offset, header.chunks ? header.chunks : 1);
-    Region part = slice_region(at.window, is_input, other, state.round, state.slice);
+    Region part = slice_region(at.window, state.round, is_input, other, state.slice);
     return (is_input ? launch.input : launch.output) + part.offset * ELEMENT_BYTES;
   }
 
@@ -340,7 +370,8 @@ struct Leader {
       return;
     }
     state.step = 0;
-    state.ended = ++state.round == at.window.rounds;
+    state.ended = ++state.number == at.window.rounds;
+    state.round = round_of(at.window, state.number);
   }
 
   // Hands the next frame over.
@@ -386,7 +417,7 @@ struct Leader {
   // After a look in vain: whether the launch is aborted.
   KOLO_FN bool is_aborted() {
     dev::spin();
-    if (++idle % ABORT_EVERY == 0 && me == 0 && dev::load_relaxed4((const u32*)launch.abort)) {
+    if (++idle % dev::ABORT_EVERY == 0 && me == 0 && dev::load_relaxed4((const u32*)launch.abort)) {
       dev::shared_store_release(&shared.abandoned, 1);
     }
     bool aborted = dev::from_thread(shared.abandoned, 0) != 0;

@@ -90,6 +90,7 @@ void store_line128(void* mine, Vector v);
 
 // ---- waiting
 
+constexpr u32 ABORT_EVERY = 64;
 void spin();
 
 // ---- arithmetic: rounded to nearest; build.rs forbids contraction

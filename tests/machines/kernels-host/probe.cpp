@@ -16,8 +16,10 @@ u32 kolo_probe_modulo(i64 value, u32 by) { return modulo(value, by); }
 // `place` is a chunk of scratch memory, or -1 for input and -2 for output.
 void kolo_probe_region(const Window* window, i64 place, u32 chunk, u64 round, u32 slice,
                        Region* to) {
-  *to = place < 0 ? slice_region(*window, place == -1, chunk, round, slice)
-                  : scratch_region(*window, (u32)place, chunk, round, slice);
+  Round at = round_of(*window, round);
+  u64 stride = scratch_stride(*window);
+  *to = place < 0 ? slice_region(*window, at, place == -1, chunk, slice)
+                  : scratch_region(*window, at, stride, (u32)place, chunk, slice);
 }
 
 u64 kolo_probe_scratch_stride(const Window* window) { return scratch_stride(*window); }

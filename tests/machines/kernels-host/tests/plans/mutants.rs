@@ -22,8 +22,10 @@ use std::sync::Mutex;
 
 /// Of each protocol and scenario, so many faults are drawn: `make test-full` takes all.
 const DRAWN: usize = 2;
-/// Seeds that a fault may stay hidden for.
+/// Seeds that the kernels as they are must pass.
 const SEEDS: u64 = 120;
+/// Seeds that a fault may stay hidden for: most show at once, and some once in a hundred runs.
+const PATIENCE: u64 = 2000;
 /// A run that is longer has failed: many faults have somebody wait for ever.
 const MOST_SWITCHES: u64 = 2_000_000;
 /// Kernel that is compiled of each copy.
@@ -133,7 +135,12 @@ impl Mutant {
         // where the machine looks at it.
         let kernel = unsafe { Kernel::new(c"a mutant", function, LAUNCH_BYTES) };
         let kernels: Kernels = &|_: &Call| kernel;
-        (0..SEEDS).find_map(|seed| Some((seed, self.play(seed, kernels).err()?)))
+        let seeds = if self.change.is_some() {
+            PATIENCE
+        } else {
+            SEEDS
+        };
+        (0..seeds).find_map(|seed| Some((seed, self.play(seed, kernels).err()?)))
     }
 
     fn play(&self, seed: u64, kernels: Kernels) -> Result<(), String> {
