@@ -41,6 +41,7 @@ pub mod trace;
 pub use crate::cuda::StreamId as DeviceStream;
 pub use cuda::{CudaEngine, DeviceMessage, LaunchPlace};
 pub use device::CommDevice;
+pub use host::ran::Ran;
 pub use host::{HostEngine, HostFlight};
 pub use stop::{Progress, Stop};
 

@@ -4,6 +4,7 @@ use crate::base::{Error, Result};
 use crate::comm::Communicator;
 use crate::comm::calling::device;
 use crate::comm::network::Network;
+use crate::exec::Ran;
 use crate::price::Costs;
 use crate::proxy::net::Rail;
 use std::sync::Arc;
@@ -72,6 +73,13 @@ pub trait Inspect {
     /// # Errors
     /// As [`Communicator::tuner`].
     fn direct_calls(&self) -> Result<u64>;
+
+    /// Counts who has carried calls on the host out so far; zeros in builds without debug
+    /// assertions.
+    ///
+    /// # Errors
+    /// As [`Communicator::tuner`].
+    fn executors(&self) -> Result<Ran>;
 
     /// Returns the costs that kolo assumes of this communicator's connections where nobody has
     /// measured.
@@ -166,6 +174,10 @@ impl Inspect for Communicator {
 
     fn direct_calls(&self) -> Result<u64> {
         Ok(self.queue.user()?.counts.direct_calls)
+    }
+
+    fn executors(&self) -> Result<Ran> {
+        Ok(self.queue.user()?.engine.wires.ran)
     }
 
     fn assumed_costs(&self) -> Costs {

@@ -11,6 +11,7 @@ use super::kernel::Kernels;
 use super::launch::{self, Bound, Launch};
 use super::message;
 use super::oneshot::SmallCall;
+use super::ran::Executor;
 use super::schedule::Latest;
 use super::scratch::Sources;
 use super::trials::{LEAST_OVER_SLOTS, StoreTrials};
@@ -263,6 +264,12 @@ impl HostEngine {
         if runs.pending() == 0 {
             if std::mem::take(eager) {
                 wires.ports.complete_eager();
+            }
+            for launch in launches.iter() {
+                wires.ran.note(match launch.direct {
+                    None => Executor::Interpreted,
+                    Some(_) => Executor::Direct,
+                });
             }
             for (trial, begun) in launches.iter().filter_map(|launch| launch.trial) {
                 self.trials.ended(trial, begun.elapsed());

@@ -11,8 +11,9 @@
 //! as often as it is called, between nodes too.
 
 use super::kernel::Kernels;
-use super::message::{Moving, message, open, receive};
+use super::message::{Moving, moved, open, receive};
 use super::oneshot::SmallCall;
+use super::ran::Executor;
 use super::schedule::{Latest, Passed, Schedule};
 use super::scratch::{FEW_SOURCES, Sources};
 use super::wires::Wires;
@@ -40,6 +41,15 @@ pub struct RootedExchange<'a> {
 }
 
 impl RootedExchange<'_> {
+    /// The name under which it is counted.
+    fn executor(&self) -> Executor {
+        if self.to_all {
+            Executor::Cast
+        } else {
+            Executor::Rooted
+        }
+    }
+
     /// Sends, receives, moves the own block and folds. Returns how many steps that was.
     ///
     /// # Errors
@@ -54,6 +64,7 @@ impl RootedExchange<'_> {
         sources: &mut Sources,
         waiting: &mut impl Waiting,
     ) -> Result<u64, Stop> {
+        wires.ran.note(self.executor());
         let (me, ranks, bytes) = (wires.me(), wires.ranks(), self.call.bytes());
         let (order, collective) = (self.call.order, self.call.order.collective);
         let gathers = matches!(collective, Collective::Gather | Collective::Reduce);
@@ -72,7 +83,7 @@ impl RootedExchange<'_> {
             };
             let order = message_with(order.root, direction, place);
             // SAFETY: our caller's promise.
-            unsafe { message(&order, wires, waiting)? };
+            unsafe { moved(&order, wires, waiting)? };
             return Ok(order.tokens());
         }
         if collective == Collective::Reduce {
@@ -107,7 +118,7 @@ impl RootedExchange<'_> {
         for peer in peers.filter(|&peer| peer != me || self.to_all) {
             let order = message_with(peer, direction, block(theirs, peer));
             // SAFETY: our caller's promise.
-            unsafe { message(&order, wires, waiting)? };
+            unsafe { moved(&order, wires, waiting)? };
             steps += order.tokens();
         }
         if !gathers {
@@ -352,7 +363,12 @@ impl Bundle {
             let kernel = kernels.get(order.dtype, order.op);
             let call = SmallCall { order, kernel };
             // SAFETY: our caller's promise.
-            return unsafe { fold(call, *placing, arrived, &mut self.sources, wires, tracer) };
+            let progress =
+                unsafe { fold(call, *placing, arrived, &mut self.sources, wires, tracer) };
+            if let Ok(Progress::Done) = progress {
+                wires.ran.note(Executor::Bundle);
+            }
+            return progress;
         }
         let launch = self.launch;
         let Passed { moved, mut missing } = self.list.pass(|_, listed| {
@@ -378,7 +394,10 @@ impl Bundle {
             missing.get_or_insert(wires.ports.waits_for(end));
         }
         Ok(match missing {
-            None if pending == 0 => Progress::Done,
+            None if pending == 0 => {
+                wires.ran.note(Executor::Bundle);
+                Progress::Done
+            }
             Some(peer) if moved => Progress::Moved(peer),
             Some(peer) => Progress::Blocked(peer),
             // What is left waited for a message that has just moved.

@@ -4,6 +4,7 @@
 //! memory, or its fold. Large tokens *grow*: a waiting reader takes the parts that are there. Else
 //! a token would pass the memory of one core after the other; so the reader ends a part later.
 
+use super::ran::Executor;
 use super::wires::Wires;
 use crate::base;
 use crate::dtype;
@@ -260,6 +261,24 @@ fn take_in_parts(
     Ok(())
 }
 
+/// Moves a message that is a call, waiting for each of its tokens.
+///
+/// # Errors
+/// See [`Stop`].
+///
+/// # Safety
+/// As [`moved`].
+#[inline(always)]
+pub unsafe fn message(
+    order: &MessageOrder,
+    wires: &mut Wires,
+    waiting: &mut impl Waiting,
+) -> Result<(), Stop> {
+    wires.ran.note(Executor::Message);
+    // SAFETY: our caller's promise.
+    unsafe { moved(order, wires, waiting) }
+}
+
 /// Moves a message, waiting for each of its tokens.
 ///
 /// # Errors
@@ -268,7 +287,7 @@ fn take_in_parts(
 /// # Safety
 /// The place of the message holds what its order says, and belongs to it until this returns.
 #[inline(always)]
-pub unsafe fn message(
+pub(super) unsafe fn moved(
     order: &MessageOrder,
     wires: &mut Wires,
     waiting: &mut impl Waiting,
@@ -310,6 +329,7 @@ pub unsafe fn both(
     wires: &mut Wires,
     waiting: &mut impl Waiting,
 ) -> Result<(), Stop> {
+    wires.ran.note(Executor::Exchange);
     let mut sent = Moving::begin(send, wires)?;
     let mut received = Moving::begin(recv, wires)?;
     loop {

@@ -30,6 +30,7 @@ pub mod oneshot;
 mod packed;
 mod private;
 pub mod probe;
+pub mod ran;
 mod schedule;
 pub mod scratch;
 mod straight;

@@ -12,6 +12,7 @@
 //! to the receive buffer. *Steps*: as many as the plan has.
 
 use super::kernel::Kernel;
+use super::ran::Executor;
 use super::scratch::{FEW_SOURCES, Sources};
 use super::wires::Wires;
 use crate::dtype;
@@ -123,6 +124,7 @@ impl SmallCall<'_> {
     /// The buffers hold what the call says and belong to it until it returns.
     #[inline]
     pub unsafe fn alone(self, wires: &mut Wires) {
+        wires.ran.note(Executor::Copy);
         let SmallOrder { send, recv, .. } = *self.order;
         if recv.cast_const() != send {
             let (kernel, bytes) = (self.kernel, self.bytes());
@@ -179,6 +181,7 @@ impl SmallCall<'_> {
         waiting: &mut impl Waiting,
     ) -> Result<(), Stop> {
         let row = const { ROWS[ROW] };
+        wires.ran.note(Executor::OneShot);
         let (me, ranks, bytes) = (wires.me(), wires.ranks(), self.bytes());
         let SmallOrder {
             send, recv, root, ..

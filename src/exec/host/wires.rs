@@ -1,6 +1,7 @@
 //! Connections of one rank to the others: its ports, scratch memory, and the network.
 
 use super::carried::Carried;
+use super::ran::Ran;
 use super::scratch::Pool;
 use crate::base::Result;
 use crate::base::sync::MODEL;
@@ -36,6 +37,8 @@ pub struct Wires {
     pub stream_bytes: usize,
     /// Steps executed since the communicator was made.
     pub steps_executed: u64,
+    /// Calls and launches by who carried them out.
+    pub ran: Ran,
 }
 
 impl Wires {
@@ -57,6 +60,7 @@ impl Wires {
             sends_meet: false,
             stream_bytes: usize::MAX,
             steps_executed: 0,
+            ran: Ran::default(),
         }
     }
 
