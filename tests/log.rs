@@ -7,6 +7,8 @@ mod circles;
 #[path = "net_plugin/compile.rs"]
 mod compile;
 mod drawn;
+#[path = "log/forms.rs"]
+mod forms;
 #[path = "log/waits.rs"]
 mod waits;
 
@@ -137,6 +139,7 @@ fn rank_of_a_job() {
             comm.destroy().unwrap();
         }
         "sends first" => circles::sends_first(&join(0), rank),
+        "forms" => forms::calls(&join(0), rank),
         "waits" => waits::calls(&join(0), rank),
         "runs on" => waits::runs_on(&join(0), rank),
         "nobody" => nobody_reads(|| calls(&join(0), rank)),
@@ -422,7 +425,7 @@ fn each_call_is_a_line_at_trace() {
             (
                 "AllReduce #6 of",
                 ": 1 x double, exact sum, send 0x",
-                "exact sum; ",
+                "exact sum, form one-shot; ",
             ),
         ];
         assert_eq!(calls.len(), expected.len(), "{lines:#?}");

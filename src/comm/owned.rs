@@ -1,6 +1,7 @@
 //! State that only the owner of a communicator's lock touches: connections, tables, and the calls
 //! in flight.
 
+use crate::comm::calling::checked::Checked;
 use crate::comm::calling::exact;
 use crate::comm::calling::past::Past;
 use crate::comm::failing::stood::Stood;
@@ -10,7 +11,7 @@ use crate::comm::start::device::carrier::StageCarrier;
 use crate::comm::start::net::Supported;
 use crate::exec::{CudaEngine, HostEngine};
 use crate::plan::{Algorithm, Collective, Geometry, Nodes, Shape};
-use crate::tune::{self, Asked, Choice, Route, Table};
+use crate::tune::{self, Asked, Called, Cards, Choice, Route, Table, ToldRoute};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -29,6 +30,8 @@ pub(in crate::comm) struct Exec {
     pub past: Past,
     /// How the buffers of the other ranks are reached.
     pub direct: Direct,
+    /// Answer of the cards of a collective, by its number: the last one that has shown some.
+    pub cards: Option<(u64, Cards)>,
     /// Engine and table for calls on streams of a device, where the communicator has one.
     pub device: Option<Box<OnDevice>>,
     /// The ended rank that the queue waits for, as far as it was seen.
@@ -159,10 +162,41 @@ impl Exec {
         self.device.as_deref().map_or(&self.table, |on| &on.table)
     }
 
+    /// The route of a call on the communicator's device, if it has one, and the table that says it.
+    pub fn asked_route(&self, asked: &Asked) -> (&Table, Route) {
+        match self.device.as_deref() {
+            None => (&self.table, self.route(asked)),
+            Some(on) => (&on.table, tune::device::route(asked, &on.table)),
+        }
+    }
+
     /// The route of a call on the host.
     #[inline(always)]
     pub fn route(&self, asked: &Asked) -> Route {
         Route::of(asked, &self.table)
+    }
+
+    /// How a blocking call is made at this moment.
+    #[inline]
+    pub fn called(&self) -> Called {
+        if self.in_flight.is_empty() {
+            Called::AtOnce
+        } else {
+            Called::Queued
+        }
+    }
+
+    /// Answer of the cards of a call, if it has asked for some and none has since.
+    pub fn cards_of(&self, checked: &Checked) -> Option<Cards> {
+        let of_it = self.cards.filter(|&(number, _)| number == checked.number);
+        of_it.map(|(_, cards)| cards)
+    }
+
+    /// The route of a call on the host that is made so, by all facts and for those who tell of it.
+    #[cold]
+    pub fn told(&self, checked: &Checked, called: Called) -> ToldRoute {
+        let asked = checked.asked_all(called, self.members.nranks);
+        ToldRoute::of(self.route(&asked), &asked, &self.table)
     }
 
     /// A choice of that table, as the communicator runs it.

@@ -79,15 +79,6 @@ impl SmallOrder {
     }
 }
 
-/// A rooted collective that is one message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rooted {
-    /// From one of two ranks to the other.
-    BetweenTwo,
-    /// From the root to all others.
-    Cast,
-}
-
 /// A message to or from another rank, or from one rank to all others.
 #[derive(Clone, Copy)]
 pub struct MessageOrder {

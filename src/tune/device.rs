@@ -10,7 +10,7 @@
 //! paths keep these together, slots (Simple) for the rest. Its limits are guesses until a device
 //! has been measured: `docs/gpu.md`.
 
-use super::{Choice, Inputs, ProtocolChoice, Rule, Table};
+use super::{Asked, Choice, Inputs, ProtocolChoice, Route, Rule, Table};
 use crate::algo::REGISTRY;
 use crate::plan::{Algorithm, Collective};
 
@@ -57,6 +57,11 @@ pub fn inputs(host: &Inputs, channels: (u16, u16), eager_bytes: usize) -> Inputs
         let _ = inputs.allowed.restrict_algorithms(&rules);
     }
     inputs
+}
+
+/// The route of a call on devices: each is a launch, or several.
+pub fn route(asked: &Asked, table: &Table) -> Route {
+    Route::of(asked, table).on_device(asked.collective)
 }
 
 /// A choice of the table, with the protocol that a device takes for a rank's contribution of

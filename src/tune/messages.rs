@@ -10,11 +10,11 @@ use super::grid::class_of;
 use crate::plan::{Algorithm, Collective};
 
 /// Larger messages and blocks are worth the plan's windows and streaming stores.
-const MOST_MESSAGE_BYTES: usize = 4096;
+pub const MOST_MESSAGE_BYTES: usize = 4096;
 
 /// Whether messages and blocks of this size go without interpretation.
 #[inline]
-pub fn is_small_message(bytes: usize) -> bool {
+pub const fn is_small_message(bytes: usize) -> bool {
     bytes <= MOST_MESSAGE_BYTES
 }
 

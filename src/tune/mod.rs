@@ -9,7 +9,7 @@
 //! of the levels that are crossed, where not. Times may contradict each other (half of
 //! the data takes longer than all of it); then the faster way is chosen for both ([`mend`]). A call
 //! only reads the table; its *route* ([`route`]) says whether it is a plan, or shorter than one, or
-//! several.
+//! several, and its *form* ([`form`]) which executor carries it out.
 //!
 //! Local facts (pointers, alignment) never enter: every rank must come to the same answer.
 //!
@@ -22,33 +22,41 @@
 //! doi:10.1177/1094342005051521; the costs are those of LogGP (doi:10.1006/jpdc.1997.1346).
 
 mod allowed;
+pub mod asked;
 mod decided;
 pub mod device;
+pub mod form;
 #[doc(hidden)]
 pub mod fuzz;
 mod geometry;
 mod grid;
+mod inputs;
 pub mod measured;
 mod mend;
-mod messages;
+pub mod messages;
 pub mod mpi_table;
 mod predict;
 mod protocol;
 pub mod route;
 pub mod stores;
 mod table;
+mod told;
 mod usual;
 
 pub use allowed::{Allowed, Rule};
+pub use asked::{Asked, Called, Combining, OwnBlocks};
 pub use decided::Decided;
+pub use form::{CallForm, Cards, FormFacts};
 pub use geometry::geometry;
 pub use grid::{CLASSES, Cell, class_of};
+pub use inputs::Inputs;
 pub use measured::Measured;
 pub use messages::is_small_message;
 pub use predict::{Setting, predict};
 pub use protocol::ProtocolChoice;
-pub use route::{Asked, Combining, Route};
-pub use table::{Candidate, Inputs, Table};
+pub use route::Route;
+pub use table::{Candidate, Table};
+pub use told::ToldRoute;
 
 use crate::plan::{Algorithm, Collective};
 

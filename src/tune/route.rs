@@ -4,10 +4,13 @@
 //! [`Table`], which all ranks have alike. Whoever makes a call, queues it, tells of it in the log,
 //! or only asks (`kolo explain`, `koloCommGetRoute`) gets the same answer here.
 //!
-//! Not in it: whether the call runs on the calling thread or waits in a queue, which may differ
-//! between ranks and changes no byte on the way; and the *form* of [`Route::MayDirect`], which
-//! follows from where the buffers of all ranks lie.
+//! A route says *which bytes go where*, which is the same on all ranks, and by which *form*
+//! ([`super::form`]), which also depends on how this rank calls. Forms change no byte on the way.
+//! That of [`Route::MayDirect`] follows from where the buffers of all ranks lie: the route is made
+//! anew from what their cards say ([`Route::after`]).
 
+use super::asked::{Asked, Called, Combining};
+use super::form::{CallForm, Cards};
 use super::messages::{as_messages, has_small_way};
 use super::{Candidate, Choice, Table, parts};
 use crate::algo;
@@ -16,78 +19,58 @@ use crate::plan::{Algorithm, Collective};
 /// With a factor for each rank, the fold of a kernel marks its sources in a mask of 64 bits.
 const MOST_SCALED_RANKS: u32 = 64;
 
-/// How a call combines elements.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Combining {
-    /// Not at all, or by a built-in operation.
-    #[default]
-    BuiltIn,
-    /// By an operation that the program made.
-    Made {
-        /// In any order. Otherwise in the order of ranks.
-        commutes: bool,
-        /// Each rank's elements are multiplied by a factor first.
-        scaled: bool,
-    },
-    /// By the exact sum, which rounds once.
-    Exact,
-}
-
-/// Facts that decide the route of a call. They are the same on all ranks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked {
-    /// Which operation.
-    pub collective: Collective,
-    /// Bytes of a rank's contribution: of the data, of one block, or of the message. Of no meaning
-    /// where blocks differ, as each rank has its own.
-    pub bytes: usize,
-    /// How elements are combined.
-    pub combining: Combining,
-    /// Blocks of different sizes, each a message.
-    pub has_parts: bool,
-}
-
-impl Asked {
-    /// A call with a built-in operation, or none.
-    pub fn plain(collective: Collective, bytes: usize) -> Asked {
-        Asked {
-            collective,
-            bytes,
-            combining: Combining::BuiltIn,
-            has_parts: false,
-        }
-    }
-
-    /// Whether nothing is exchanged: such a call ends at once.
-    #[inline(always)]
-    pub fn is_empty(&self) -> bool {
-        self.bytes == 0 && self.collective != Collective::Barrier && !self.has_parts
-    }
-}
-
-/// Which way a call goes.
+/// The way of a call, and its form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
     /// Nothing is exchanged.
     Nothing,
-    /// The only rank copies its data.
-    Alone,
-    /// One-shot, without interpretation: everybody reads what everybody published.
-    Small,
-    /// Messages, or a collective of small blocks that are messages, without interpretation. The
-    /// choice is that of the plan that says the same.
-    Messages(Choice),
+    /// The only rank has all data.
+    Alone {
+        /// A copy, or the interpreter.
+        form: CallForm,
+    },
+    /// One-shot: everybody reads what everybody published.
+    Small {
+        /// The table, or the interpreter.
+        form: CallForm,
+    },
+    /// Messages, or a collective of small blocks that are messages.
+    Messages {
+        /// The plan that says the same.
+        choice: Choice,
+        /// Who moves them.
+        form: CallForm,
+    },
     /// A plan.
-    Plan(Choice),
+    Plan {
+        /// Which plan.
+        choice: Choice,
+        /// Who passes it: it may say no more than a message.
+        form: CallForm,
+    },
     /// [`algo::direct`] over the buffers of all ranks where they lie, if they can be read there;
     /// else this plan.
-    MayDirect(Choice),
-    /// An exact sum: several launches, as many as the data ask for.
-    Exact,
+    MayDirect {
+        /// The plan for buffers that cannot be read.
+        choice: Choice,
+        /// [`CallForm::Cards`], until these have said more.
+        form: CallForm,
+        /// The form where no cards are shown.
+        unread: CallForm,
+    },
+    /// An exact sum.
+    Exact {
+        /// [`CallForm::OneShot`] where the sums travel whole at once. Otherwise it has several
+        /// launches, as many as the data ask for.
+        form: CallForm,
+    },
     /// Other collectives in a row ([`Route::parts`]).
     Composed,
     /// One message for each block.
-    Parts,
+    Parts {
+        /// Who moves them.
+        form: CallForm,
+    },
 }
 
 impl Route {
@@ -98,16 +81,25 @@ impl Route {
             return Route::Nothing;
         }
         match asked.combining {
-            Combining::Exact => return Route::Exact,
+            Combining::Exact => return Route::exact(asked, table),
             Combining::BuiltIn
                 if has_small_way(asked.collective)
                     && table.is_oneshot(asked.collective, asked.bytes) =>
             {
-                return Route::Small;
+                return Route::Small {
+                    form: match asked.called {
+                        Called::AtOnce => CallForm::OneShot,
+                        _ => CallForm::Interpreted,
+                    },
+                };
             }
-            Combining::BuiltIn if !asked.has_parts => {
-                if let Some(choice) = table.as_messages(asked.collective, asked.bytes) {
-                    return Route::Messages(choice);
+            Combining::BuiltIn if !asked.has_parts() => {
+                if let Some((choice, at_once)) = table.as_messages(asked.collective, asked.bytes) {
+                    let form = match asked.called {
+                        Called::AtOnce => at_once,
+                        _ => table.forms().of_messages(asked),
+                    };
+                    return Route::Messages { choice, form };
                 }
             }
             _ => {}
@@ -123,20 +115,31 @@ impl Route {
         let &Asked {
             collective, bytes, ..
         } = asked;
-        if asked.has_parts {
-            return Route::Parts;
+        let (inputs, forms) = (table.inputs(), table.forms());
+        if asked.has_parts() {
+            let form = forms.of_blocks(asked.blocks, asked.called);
+            return Route::Parts { form };
         }
         let is_plain = asked.combining == Combining::BuiltIn;
-        let nranks = table.inputs().nranks;
+        let nranks = inputs.nranks;
         let usual = || table.choose(collective, bytes);
         if is_plain && let Some(choice) = as_messages((collective, bytes), nranks, usual) {
-            return Route::Messages(choice);
+            let form = forms.of_messages(asked);
+            return Route::Messages { choice, form };
         }
         if collective.is_point_to_point() {
-            return Route::Plan(Choice::plain(collective, Algorithm::Bundle, 1));
+            return Route::planned(
+                asked,
+                Choice::plain(collective, Algorithm::Bundle, 1),
+                table,
+            );
         }
         if nranks == 1 && is_plain && collective != Collective::Exscan {
-            return Route::Alone;
+            let form = match asked.called {
+                Called::AtOnce => CallForm::Copy,
+                _ => CallForm::Interpreted,
+            };
+            return Route::Alone { form };
         }
         let usual = usual();
         if usual.composed {
@@ -159,22 +162,113 @@ impl Route {
                     scaled: false
                 }
         );
-        match is_uniform && table.may_be_direct(collective, bytes) {
-            true => Route::MayDirect(choice),
-            false => Route::Plan(choice),
+        if is_uniform && table.may_be_direct(collective, bytes) {
+            return Route::MayDirect {
+                choice,
+                form: CallForm::Cards,
+                unread: forms.of_plan(asked, choice),
+            };
+        }
+        Route::planned(asked, choice, table)
+    }
+
+    /// One plan, over slots.
+    fn planned(asked: &Asked, choice: Choice, table: &Table) -> Route {
+        let form = table.forms().of_plan(asked, choice);
+        Route::Plan { choice, form }
+    }
+
+    /// The route of an exact sum.
+    pub fn exact(asked: &Asked, table: &Table) -> Route {
+        let (collective, bytes) = (asked.collective, asked.whole_bytes);
+        let nranks = table.inputs().nranks;
+        let is_whole = asked.called == Called::AtOnce
+            && bytes > 0
+            && collective == Collective::AllReduce
+            && (nranks == 1 || table.is_oneshot(collective, bytes));
+        let form = if !is_whole {
+            CallForm::Several
+        } else if nranks == 1 {
+            CallForm::Copy
+        } else {
+            CallForm::OneShot
+        };
+        Route::Exact { form }
+    }
+
+    /// The route when its cards have said more; others stay.
+    pub fn after(self, cards: Cards) -> Route {
+        let Route::MayDirect { choice, unread, .. } = self else {
+            return self;
+        };
+        let form = match cards {
+            Cards::NotShown => unread,
+            Cards::Private => CallForm::Interpreted,
+            Cards::Readable => CallForm::Direct,
+        };
+        Route::MayDirect {
+            choice,
+            form,
+            unread,
+        }
+    }
+
+    /// The route on devices, whose table it is of: each call is a launch or several.
+    pub(super) fn on_device(self, collective: Collective) -> Route {
+        let form = if collective.is_point_to_point() {
+            CallForm::Waves
+        } else {
+            CallForm::Kernel
+        };
+        match self {
+            Route::Small { .. } => Route::Small { form },
+            Route::Messages { choice, .. } => Route::Messages { choice, form },
+            Route::Plan { choice, .. } | Route::MayDirect { choice, .. } => {
+                Route::Plan { choice, form }
+            }
+            Route::Alone { .. } => Route::Alone {
+                form: CallForm::Copy,
+            },
+            Route::Parts { .. } => Route::Parts {
+                form: CallForm::Waves,
+            },
+            Route::Nothing | Route::Exact { .. } | Route::Composed => self,
+        }
+    }
+
+    /// The executor of the call.
+    #[inline(always)]
+    pub fn form(self) -> CallForm {
+        match self {
+            Route::Nothing => CallForm::Nothing,
+            Route::Composed => CallForm::Several,
+            Route::Alone { form }
+            | Route::Small { form }
+            | Route::Messages { form, .. }
+            | Route::Plan { form, .. }
+            | Route::MayDirect { form, .. }
+            | Route::Exact { form }
+            | Route::Parts { form } => form,
         }
     }
 
     /// The plan that runs: of [`Route::Small`] and [`Route::Alone`] the one that says what they do,
-    /// of [`Route::MayDirect`] the one for buffers that cannot be read. None where there are
-    /// several.
+    /// of [`Route::MayDirect`] the one for buffers that cannot be read, unless they are. None where
+    /// there are several.
     pub fn choice(self, asked: &Asked, table: &Table) -> Option<Choice> {
+        let collective = asked.collective;
         match self {
-            Route::Messages(choice) | Route::Plan(choice) | Route::MayDirect(choice) => {
-                Some(choice)
+            Route::MayDirect {
+                form: CallForm::Direct,
+                ..
+            } => algo::direct(collective).map(|direct| Choice::plain(collective, direct, 1)),
+            Route::Messages { choice, .. }
+            | Route::Plan { choice, .. }
+            | Route::MayDirect { choice, .. } => Some(choice),
+            Route::Small { .. } | Route::Alone { .. } => {
+                Some(table.choose(asked.collective, asked.bytes))
             }
-            Route::Small | Route::Alone => Some(table.choose(asked.collective, asked.bytes)),
-            Route::Nothing | Route::Exact | Route::Composed | Route::Parts => None,
+            Route::Nothing | Route::Exact { .. } | Route::Composed | Route::Parts { .. } => None,
         }
     }
 
@@ -192,14 +286,14 @@ impl Route {
     pub fn name(self) -> &'static str {
         match self {
             Route::Nothing => "nothing",
-            Route::Alone => "alone",
-            Route::Small => "small",
-            Route::Messages(_) => "messages",
-            Route::Plan(_) => "plan",
-            Route::MayDirect(_) => "may be direct",
-            Route::Exact => "exact",
+            Route::Alone { .. } => "alone",
+            Route::Small { .. } => "small",
+            Route::Messages { .. } => "messages",
+            Route::Plan { .. } => "plan",
+            Route::MayDirect { .. } => "may be direct",
+            Route::Exact { .. } => "exact",
             Route::Composed => "composed",
-            Route::Parts => "parts",
+            Route::Parts { .. } => "parts",
         }
     }
 
@@ -237,35 +331,30 @@ impl Route {
             _ => None,
         }
     }
+}
 
-    /// Describes the way of the call: the algorithm, its protocol and its channels where there is
-    /// one.
-    pub fn words(self, asked: &Asked, table: &Table) -> String {
-        self.words_with(asked.collective, self.choice(asked, table))
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// Describes the way of a call whose [`Route::choice`] is known.
-    pub fn words_with(self, collective: Collective, choice: Option<Choice>) -> String {
-        let plan = choice.map(|choice| choice.words());
-        let plan = plan.unwrap_or_default();
-        match self {
-            Route::Nothing => "nothing to move".into(),
-            Route::Alone => "a copy, as there is no other rank".into(),
-            Route::Small | Route::Plan(_) => plan,
-            Route::Messages(_) if collective.is_point_to_point() => {
-                "one message, protocol simple".into()
-            }
-            Route::Messages(_) => plan,
-            Route::MayDirect(_) => {
-                let direct = algo::direct(collective).map_or("", Algorithm::name);
-                format!("{plan}, or {direct} where the buffers of all ranks can be read")
-            }
-            Route::Exact => "exact sum".into(),
-            Route::Composed => {
-                let names = parts(collective).iter().map(|(part, _)| part.name());
-                format!("{} in a row", names.collect::<Vec<_>>().join(" and "))
-            }
-            Route::Parts => "a message for each block, protocol simple".into(),
+    #[test]
+    fn the_answer_of_cards_decides_the_form() {
+        let choice = Choice::plain(Collective::Broadcast, Algorithm::Nvls, 1);
+        let unread = CallForm::Cast;
+        let form = CallForm::Cards;
+        let route = Route::MayDirect {
+            choice,
+            form,
+            unread,
+        };
+        for (cards, wanted) in [
+            (Cards::NotShown, CallForm::Cast),
+            (Cards::Private, CallForm::Interpreted),
+            (Cards::Readable, CallForm::Direct),
+        ] {
+            assert_eq!(route.after(cards).form(), wanted);
+            let plan = Route::Plan { choice, form };
+            assert_eq!(plan.after(cards), plan, "no cards were asked for");
         }
     }
 }

@@ -1,41 +1,19 @@
 //! The table of choices: [collective][size class], filled once at init, read in every call.
 
-use super::allowed::{Allowed, COLLECTIVES};
+use super::allowed::COLLECTIVES;
 use super::decided::{Decided, MARGIN};
+use super::form::{CallForm, FormFacts};
 use super::grid::{CLASSES, Cell, Grid, NOTHING, class_of};
-use super::measured::Measured;
+use super::inputs::Inputs;
 use super::mend::mend;
-use super::predict::{Setting, predict};
+use super::predict::predict;
 use super::usual::Usual;
-use super::{Choice, ProtocolChoice, messages};
+use super::{Asked, Choice, ProtocolChoice, messages};
 use crate::algo;
 use crate::algo::{Entry, REGISTRY};
 use crate::plan::{Algorithm, Collective};
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
-
-/// Inputs of the choice, equal on all ranks of a communicator.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Inputs {
-    /// Ranks of the communicator.
-    pub nranks: u32,
-    /// Whether ranks outnumber the cores of any node.
-    pub oversubscribed: bool,
-    /// Where ranks are and what everything costs.
-    pub setting: Setting,
-    /// Limit for the one-shot path set by the user; `None` for the built-in one.
-    pub eager_limit: Option<usize>,
-    /// Algorithms and protocols that the user allows.
-    pub allowed: Allowed,
-    /// Least and most channels.
-    pub channels: (u16, u16),
-    /// The measured times, if there are any.
-    pub measured: Measured,
-    /// Whether buffers may be read where they lie.
-    pub direct: bool,
-    /// A further channel pays when each has this much to move.
-    pub channel_bytes: usize,
-}
 
 /// A possible choice, for `kolo explain`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,14 +26,26 @@ pub struct Candidate {
     pub measured: bool,
 }
 
+/// Small calls that are messages, of one collective.
+#[derive(Clone, Copy, Debug)]
+struct SmallMessages {
+    /// Most bytes plus 1.
+    limit: usize,
+    /// The choice of all of them.
+    choice: Choice,
+    /// Their form where nothing else is in flight.
+    form: CallForm,
+}
+
 /// The bound choices of one communicator.
 #[derive(Clone, Debug)]
 pub struct Table {
     inputs: Inputs,
+    forms: FormFacts,
     /// Most bytes (of a rank's contribution) for the one-shot path, plus 1.
     oneshot_limit: [usize; COLLECTIVES],
-    /// Small calls that are messages: most bytes plus 1, and the choice of all of them.
-    messages: [(usize, Choice); COLLECTIVES],
+    /// Small calls that are messages.
+    messages: [SmallMessages; COLLECTIVES],
     grid: Grid,
 }
 
@@ -70,11 +60,6 @@ const DIRECT_BLOCK_BYTES: usize = 128 << 10;
 const REMEMBERED: usize = 16;
 
 static BOUND: Mutex<VecDeque<Table>> = Mutex::new(VecDeque::new());
-
-impl Inputs {
-    /// [`Inputs::channel_bytes`] on memory of the host.
-    pub const HOST_CHANNEL_BYTES: usize = 4 << 20;
-}
 
 impl Table {
     /// Returns the table of these inputs, from memory if the process has bound it before. Pricing
@@ -93,9 +78,15 @@ impl Table {
 
     /// Binds the choices: a pure function of its inputs.
     pub fn new(inputs: Inputs) -> Table {
+        let nodes = inputs.setting.machine.nodes;
         let mut table = Table {
+            forms: FormFacts::new(inputs.nranks, nodes, inputs.compares),
             oneshot_limit: [0; COLLECTIVES],
-            messages: [(0, Choice::plain(Collective::Send, Algorithm::Bundle, 1)); COLLECTIVES],
+            messages: [SmallMessages {
+                limit: 0,
+                choice: Choice::plain(Collective::Send, Algorithm::Bundle, 1),
+                form: CallForm::Bundle,
+            }; COLLECTIVES],
             grid: Grid::new(),
             inputs,
         };
@@ -116,8 +107,13 @@ impl Table {
                     messages::has_small_way(collective) && table.is_oneshot(collective, bytes);
                 (!is_oneshot).then(|| table.choose(collective, bytes))
             };
-            if let Some(bound) = messages::bound(collective, table.inputs.nranks, usual) {
-                table.messages[collective as usize] = bound;
+            let bound = messages::bound(collective, table.inputs.nranks, usual);
+            if let Some((limit, choice)) = bound {
+                let form = table
+                    .forms
+                    .of_messages(&Asked::plain(collective, limit - 1));
+                let known = &mut table.messages[collective as usize];
+                (known.limit, known.choice, known.form) = (limit, choice, form);
             }
         }
         table
@@ -129,12 +125,12 @@ impl Table {
         bytes < self.oneshot_limit[collective as usize]
     }
 
-    /// The choice of a small call that is messages, if it is one of those that are known without a
-    /// look at the grid.
+    /// The choice of a small call that is messages, and its form where nothing else is in flight,
+    /// if it is one of those that are known without a look at the grid.
     #[inline(always)]
-    pub fn as_messages(&self, collective: Collective, bytes: usize) -> Option<Choice> {
-        let (limit, choice) = self.messages[collective as usize];
-        (bytes < limit).then_some(choice)
+    pub fn as_messages(&self, collective: Collective, bytes: usize) -> Option<(Choice, CallForm)> {
+        let known = &self.messages[collective as usize];
+        (bytes < known.limit).then_some((known.choice, known.form))
     }
 
     /// Whether a call of this size asks where the buffers of all ranks lie. If they can be reached
@@ -250,6 +246,12 @@ impl Table {
     /// The first size that the one-shot path does not take; 0 where it is never taken.
     pub fn oneshot_limit(&self, collective: Collective) -> usize {
         self.oneshot_limit[collective as usize]
+    }
+
+    /// The facts that decide the forms of calls.
+    #[inline(always)]
+    pub fn forms(&self) -> &FormFacts {
+        &self.forms
     }
 
     /// The inputs it was made from.

@@ -87,7 +87,8 @@ fn the_protocol_follows_size_and_reach() {
     }
     let text = told(kolo(), "explain all_reduce 64K -n 4", ("ring", ""));
     for line in [
-        "route       launch: on the stream of each rank one kernel interprets the plan\n",
+        "route       launch: on the stream of each rank one kernel interprets the plan, \
+         form kernel\n",
         "otherwise   ring, protocol simple, where devices do not all reach each other\n",
         "time        unknown: kolo has measured no GPU\n",
     ] {

@@ -234,7 +234,7 @@ fn calls_on_devices_are_told_once_and_as_the_device_runs_them() {
     };
     // Of each size on both sides a call, a group of two, and one that is checked.
     for (count, way) in [
-        ("16", "ring, protocol ll; "),
+        ("16", "ring, protocol ll, form kernel; "),
         ("73728", "ring, protocol simple, "),
     ] {
         let single = format!(": {count} x float, sum, ");

@@ -21,7 +21,7 @@ const ROWS: [&str; 8] = [
     "CommFinalize",
 ];
 
-fn message(collective: Collective, place: &mut [f64], peer: u32) -> Call {
+pub(super) fn message(collective: Collective, place: &mut [f64], peer: u32) -> Call {
     Call {
         collective,
         send: place.as_ptr().cast(),

@@ -38,6 +38,7 @@ pub fn inputs(machine: Cluster) -> Inputs {
         channels: (1, 2),
         measured: Measured::default(),
         direct: true,
+        compares: false,
         channel_bytes: Inputs::HOST_CHANNEL_BYTES,
     }
 }

@@ -35,7 +35,8 @@ pub unsafe extern "C" fn koloCommGetRoute(
             return Err(null("route"));
         }
         // SAFETY: not null, a string by the contract of kolo.h.
-        let collective = collective(unsafe { CStr::from_ptr(call) })?;
+        let name = unsafe { CStr::from_ptr(call) };
+        let collective = collective(name)?;
         // SAFETY: not null; every caller's structure begins with its size.
         let size = unsafe { (&raw const (*route).size).read() };
         if size < LEAST_SIZE {
@@ -47,7 +48,11 @@ pub unsafe extern "C" fn koloCommGetRoute(
         let dtype = data_type(datatype)?;
         let mut found = None;
         let mut ask = |op| -> Result<()> {
-            found = Some(member.communicator.way(collective, count, dtype, op)?);
+            let communicator = &member.communicator;
+            found = Some(match name.to_bytes() {
+                b"SendRecv" => communicator.way_of_both(count, dtype)?,
+                _ => communicator.way(collective, count, dtype, op)?,
+            });
             Ok(())
         };
         if collective.reduces() && op >= RedOp::FIRST_DYNAMIC {
@@ -93,7 +98,7 @@ fn answer(way: &Way, size: usize) -> koloRoute_t {
         algorithm: [0; KOLO_ROUTE_WORD_BYTES],
         protocol: [0; KOLO_ROUTE_WORD_BYTES],
         channels: way.choice.map_or(0, |choice| c_int::from(choice.channels)),
-        mayBeDirect: c_int::from(matches!(way.route, Route::MayDirect(_))),
+        mayBeDirect: c_int::from(matches!(way.route, Route::MayDirect { .. })),
         microseconds: way.expected_ns.map_or(-1.0, |ns| ns / 1e3),
         words: [0; KOLO_ROUTE_TEXT_BYTES],
     };

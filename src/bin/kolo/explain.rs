@@ -116,7 +116,8 @@ fn document(
                 None => json!({}),
             };
             document["route"] = routed.route.name().into();
-            document["words"] = routed.route.words(&routed.asked, table).into();
+            document["words"] = routed.words(table).into();
+            document["form"] = routed.route.form().name().into();
             document["may_be_direct"] = routed.may_be_direct().into();
             document["launches"] = routes::document(question, routed, table).into();
             document

@@ -18,7 +18,7 @@ use kolo::exec::cuda::{fit, names};
 use kolo::plan::pairs::pairs_only;
 use kolo::plan::window::Binding;
 use kolo::plan::{Algorithm, Collective, Lane, Nodes, Plan, Protocol, Window};
-use kolo::tune::{Asked, Choice, Combining, Route, Table, device, parts};
+use kolo::tune::{Asked, CallForm, Choice, Combining, Route, Table, device, parts};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -34,6 +34,19 @@ enum DeviceWay {
     Composed(Vec<&'static str>),
     /// A launch that passes a plan.
     Launch(Box<DeviceLaunched>),
+}
+
+impl DeviceWay {
+    /// The form, as the call itself has it.
+    fn form(&self) -> CallForm {
+        match self {
+            DeviceWay::Nothing => CallForm::Nothing,
+            DeviceWay::Copy => CallForm::Copy,
+            DeviceWay::Messages => CallForm::Waves,
+            DeviceWay::Composed(_) => CallForm::Several,
+            DeviceWay::Launch(_) => CallForm::Kernel,
+        }
+    }
 }
 
 /// A launch.
@@ -111,15 +124,15 @@ impl Answering<'_> {
                 "use a communicator on the host, or sum on the device (koloSum)",
             ));
         }
-        match Route::of(&asked, &self.table) {
+        match device::route(&asked, &self.table) {
             Route::Nothing => Ok(DeviceWay::Nothing),
             Route::Composed => {
                 let names = parts(self.collective).iter().map(|(part, _)| part.name());
                 Ok(DeviceWay::Composed(names.collect()))
             }
-            Route::Parts => Ok(DeviceWay::Messages),
+            Route::Parts { .. } => Ok(DeviceWay::Messages),
             _ if self.collective.is_point_to_point() => Ok(DeviceWay::Messages),
-            Route::Alone => Ok(DeviceWay::Copy),
+            Route::Alone { .. } => Ok(DeviceWay::Copy),
             route => self.planned(&asked, route),
         }
     }
@@ -243,7 +256,7 @@ impl Answering<'_> {
                 let _ = writeln!(text, "remedy      {}", error.remedy);
                 return;
             }
-            Ok(way) => words(way),
+            Ok(way) => format!("{}, form {}", words(way), way.form().name()),
         };
         let _ = writeln!(text, "route       {route}");
         if let Ok(DeviceWay::Launch(launched)) = way {
@@ -331,6 +344,7 @@ fn document(way: &Result<DeviceWay>, collective: Collective) -> Value {
         |(name, more)| (name.to_owned(), more.to_owned()),
     );
     let mut document = json!({ "route": name, "words": more, "time_ns": Value::Null });
+    document["form"] = way.form().name().into();
     if let DeviceWay::Launch(launched) = way {
         document["chosen"] = question::choice_document(collective, &launched.choice);
         document["kernel"] = launched.kernel.as_str().into();

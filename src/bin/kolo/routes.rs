@@ -7,7 +7,7 @@ use kolo::base::{Error, Result};
 use kolo::comm::{RedOp, asked_of, exact_launches};
 use kolo::dtype::ReduceOp;
 use kolo::plan::Collective;
-use kolo::tune::{Asked, Choice, Combining, Route, Table};
+use kolo::tune::{Asked, Called, Choice, Combining, Route, Table, ToldRoute};
 use serde_json::{Value, json};
 
 /// The operation that is asked about.
@@ -43,13 +43,18 @@ impl Routed {
 
     /// `exact: exact sum`.
     pub fn text(&self, table: &Table) -> String {
-        let words = self.route.words(&self.asked, table);
+        let words = self.words(table);
         format!("{}: {words}", self.route.name())
+    }
+
+    /// Describes the way.
+    pub fn words(&self, table: &Table) -> String {
+        ToldRoute::of(self.route, &self.asked, table).words()
     }
 
     /// Whether the buffers of all ranks decide its form.
     pub fn may_be_direct(&self) -> bool {
-        matches!(self.route, Route::MayDirect(_))
+        matches!(self.route, Route::MayDirect { .. })
     }
 
     /// The plan that does it, or what is known of several collectives in a row.
@@ -66,7 +71,16 @@ impl Routed {
 /// No rank may make the call: why.
 pub fn asked(question: &Question, collective: Collective, op: Operation) -> Result<Asked> {
     let (count, nranks) = (question.count(), question.machine().nranks());
-    let with = |op| asked_of(collective, count, (question.dtype, op), nranks);
+    let with = |op| {
+        let asked = asked_of(collective, count, (question.dtype, op), nranks)?;
+        // `sendrecv` is the one operation between two ranks.
+        let is_both = collective.is_point_to_point();
+        Ok(if is_both {
+            asked.made(Called::Both)
+        } else {
+            asked
+        })
+    };
     match op.handle() {
         Some(handle) => with(handle),
         // A factor for each rank; the elements are summed.
@@ -98,7 +112,7 @@ struct Launched {
 }
 
 fn launches(question: &Question, routed: &Routed, table: &Table) -> Vec<Launched> {
-    if routed.route != Route::Exact {
+    if !matches!(routed.route, Route::Exact { .. }) {
         return Vec::new();
     }
     let nranks = question.machine().nranks();

@@ -3,13 +3,14 @@
 use super::buffers;
 use super::call::{Call, NO_RANK};
 use super::handles;
-use super::parts::{Part, Parts};
+use super::parts::{self, Part, Parts};
+use super::whole;
 use crate::base::{Error, Result, checked};
 use crate::dtype::ReduceOp;
 use crate::exec::combine::Combine;
 use crate::exec::order::SmallOrder;
 use crate::plan::Collective;
-use crate::tune::{Asked, Combining};
+use crate::tune::{Asked, Called, Combining, OwnBlocks};
 use std::sync::Arc;
 
 /// A call whose arguments hold.
@@ -112,7 +113,8 @@ impl Checked {
         self.asked().is_empty()
     }
 
-    /// Collects the facts that decide the route of the call.
+    /// Collects the facts that decide the route of the call, made at once; of its form only those
+    /// that need no look at blocks or limbs.
     #[inline(always)]
     pub fn asked(&self) -> Asked {
         let combining = match &self.made {
@@ -127,8 +129,25 @@ impl Checked {
             collective: self.call.collective,
             bytes: self.bytes,
             combining,
-            has_parts: self.parts.is_some(),
+            blocks: match &self.parts {
+                None => OwnBlocks::Alike,
+                Some(_) => OwnBlocks::Unseen,
+            },
+            whole_bytes: 0,
+            called: Called::AtOnce,
         }
+    }
+
+    /// Collects all facts that decide the route of the call of one of `nranks` ranks, made so.
+    pub fn asked_all(&self, called: Called, nranks: u32) -> Asked {
+        let mut asked = self.asked().made(called);
+        if let Some(own) = &self.parts {
+            asked.blocks = parts::own_blocks(own, self.call.dtype.size_bytes());
+        }
+        if asked.combining == Combining::Exact {
+            asked.whole_bytes = whole::whole_bytes(&self.call, nranks);
+        }
+        asked
     }
 
     /// The barrier in which ranks show the signature of this call.

@@ -26,7 +26,7 @@ use crate::exec::order::LaunchOrder;
 use crate::exec::{CommDevice, DeviceMessage, DeviceStream, LaunchPlace, Waiting};
 use crate::plan::{Algorithm, Direction, Placing, Shape};
 use crate::proxy::net::Links;
-use crate::tune::{Asked, Choice, Combining, Route, device};
+use crate::tune::{Asked, CallForm, Choice, Combining, Route, ToldRoute, device};
 use std::sync::Arc;
 
 /// How a call is told of: what follows its arguments.
@@ -47,17 +47,21 @@ pub(in crate::comm) fn on_device(
     put_on_device(queue, &mut exec, checked, number, (&to, ON_DEVICE))
 }
 
-/// Words for the plan by which the device runs a call: its own table chooses, not the host's.
+/// The route by which the device runs a call, with the plan that was launched: its own table
+/// chooses, not the host's.
 #[cold]
-fn words_on_device(exec: &Exec, checked: &Checked) -> String {
-    let Some(on) = exec.device.as_deref() else {
-        return String::new();
+fn told_on_device(exec: &Exec, checked: &Checked) -> ToldRoute {
+    let launched = exec.device.as_deref().and_then(|on| on.launched);
+    let form = CallForm::Kernel;
+    let route = match (checked.call.collective, launched) {
+        (Collective::Barrier, Some(choice)) => Route::Plan { choice, form },
+        (Collective::Barrier, None) => Route::Nothing,
+        _ => exec.asked_route(&checked.asked()).1,
     };
-    let asked = checked.asked();
-    match (checked.call.collective, on.launched) {
-        (Collective::Barrier, Some(choice)) => choice.words(),
-        (Collective::Barrier, None) => Route::Nothing.words_with(asked.collective, None),
-        (_, launched) => Route::of(&asked, &on.table).words_with(asked.collective, launched),
+    ToldRoute {
+        route,
+        collective: checked.call.collective,
+        choice: launched,
     }
 }
 
@@ -158,8 +162,8 @@ fn put_on_device(
     let put = put.and_then(|()| hand_over(queue, exec, checked, to));
     let put = put.map_err(|error| queue.fail(exec, error));
     if let Some(begun) = begun {
-        let words = words_on_device(exec, checked);
-        traced::told(queue, checked, number, (way, words), (begun, &put));
+        let told = told_on_device(exec, checked);
+        traced::told(queue, checked, number, (way, told), (begun, &put));
     }
     put
 }
@@ -184,7 +188,7 @@ fn hand_over(queue: &Queue, exec: &mut Exec, checked: &Checked, to: &LaunchPlace
             }
         };
     }
-    let route = Route::of(&asked, table);
+    let route = device::route(&asked, table);
     match route {
         Route::Nothing => Ok(()),
         Route::Composed => {
@@ -192,9 +196,9 @@ fn hand_over(queue: &Queue, exec: &mut Exec, checked: &Checked, to: &LaunchPlace
             let put = |part| hand_over(queue, exec, part, to);
             parts.iter().try_for_each(put)
         }
-        Route::Parts => exchange_parts(exec, checked, to),
+        Route::Parts { .. } => exchange_parts(exec, checked, to),
         _ if asked.collective.is_point_to_point() => exchange(exec, &[of_call(checked)], to),
-        Route::Alone => {
+        Route::Alone { .. } => {
             let call = &checked.call;
             let (_, bytes) = checked.buffer_bytes(queue.rank, queue.nranks);
             // SAFETY: the promise of `enqueue`.
@@ -425,8 +429,8 @@ fn run_part(queue: &Queue, members: Vec<&Member>, group: usize) -> Result<()> {
     let run = run.and_then(|()| run_messages(&mut exec, &messages));
     let run = run.map_err(|error| queue.fail(&mut exec, error));
     for (message, begun) in messages.iter().zip(begun.into_iter().cycle()) {
-        let words = words_on_device(&exec, &message.checked);
-        traced::told(queue, &message.checked, None, (&way, words), (begun, &run));
+        let told = told_on_device(&exec, &message.checked);
+        traced::told(queue, &message.checked, None, (&way, told), (begun, &run));
     }
     run?;
     for member in members.iter().filter(|member| !is_message(member)) {

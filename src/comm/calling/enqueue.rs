@@ -5,7 +5,7 @@
 //! `wire::fan`. No lock that waits, no hash, no clock, no allocation. Other routes are in
 //! [`super::routed`]: small messages are as direct; everything else becomes an [`Op`] in the
 //! communicator's queue, which the caller drives until its own call has ended
-//! ([`crate::comm::flight::drive`]).
+//! ([`crate::comm::flight::drive`]). Which executor runs a call is the form of its route.
 
 use super::begin;
 use super::call::Call;
@@ -29,7 +29,7 @@ use crate::comm::flight::wait::Waiter;
 use crate::comm::owned::Exec;
 use crate::comm::queue::Queue;
 use crate::plan::Collective;
-use crate::tune::Route;
+use crate::tune::{CallForm, Called, Route};
 use std::sync::Arc;
 
 /// How a message is told of that goes with those before it on its stream.
@@ -198,10 +198,11 @@ fn put_on(
         }
         exec.in_flight.push_back(bundle);
         joined.map_err(|error| queue.fail(exec, error))?;
-        if queue.seen.at_all
-            && let Some(note) = traced::note(queue, exec, checked, number, JOINED)
-        {
-            note.ended(&Ok(()));
+        if queue.seen.at_all {
+            let told = exec.told(checked, Called::Queued);
+            if let Some(note) = traced::note(queue, checked, number, JOINED, told) {
+                note.ended(&Ok(()));
+            }
         }
     } else {
         drive::make_room(queue, exec, checked.call.collective.name())?;
@@ -210,7 +211,8 @@ fn put_on(
         if queue.seen.at_all
             && let Some(last) = ops.last_mut()
         {
-            last.note = traced::pending(queue, exec, checked, number);
+            let told = exec.told(checked, Called::Queued);
+            last.note = traced::pending(queue, checked, number, told);
         }
         ops::put_on_stream(queue, exec, ops, stream);
     }
@@ -230,10 +232,14 @@ pub(in crate::comm) fn at_once(
     }
     match exec.route(&checked.asked()) {
         Route::Nothing => Ok(()),
-        Route::Small | Route::Alone => oneshot(queue, exec, checked, number),
-        Route::Exact => {
+        Route::Small { .. } => oneshot(queue, exec, checked, number),
+        Route::Alone { .. } => {
+            alone(exec, checked);
+            Ok(())
+        }
+        Route::Exact { .. } => {
             relief::relieve(queue, exec);
-            exact_calls::exact(queue, exec, checked, number, oneshot)
+            exact_calls::exact(queue, exec, checked, number, short)
         }
         Route::Composed => composed(queue, exec, checked, number),
         larger => routed::larger(queue, exec, checked, number, larger),
@@ -258,12 +264,10 @@ pub(in crate::comm) fn observed(
     checked: &Checked,
     number: Option<u64>,
 ) -> Result<()> {
-    let note = traced::note(queue, exec, checked, number, "");
+    let told = exec.told(checked, exec.called());
+    let note = traced::note(queue, checked, number, "", told);
     let here = queue.whereabouts.as_ref();
-    let _here = here.map(|here| {
-        let route = exec.route(&checked.asked());
-        here.enter(checked, number, route, &exec.table)
-    });
+    let _here = here.map(|here| here.enter(checked, number, told));
     let timed = tally::blocking(checked);
     let mut ended = Ok(());
     if queue.seen.compared && number.is_some() && exec.in_flight.is_empty() {
@@ -271,31 +275,44 @@ pub(in crate::comm) fn observed(
     }
     let ended = ended.and_then(|()| at_once(queue, exec, checked, number));
     drop(timed);
-    if let Some(note) = note {
+    if let Some(mut note) = note {
+        note.settle(exec.cards_of(checked));
         note.ended(&ended);
     }
     ended
 }
 
-/// A small call, without interpretation. Inline wherever it is called: a call of 8 bytes has
-/// so few instructions that one more call would be seen.
+/// The copy of the only rank.
 #[inline(always)]
-pub(in crate::comm) fn oneshot(
+fn alone(exec: &mut Exec, checked: &Checked) {
+    if checked.call.collective != Collective::Barrier {
+        exec.counts.steps_planned += 1;
+        // SAFETY: the promise of `enqueue`.
+        unsafe { exec.engine.alone(&checked.small()) };
+    }
+}
+
+/// A call of one of these two forms.
+pub(in crate::comm) fn short(
+    form: CallForm,
     queue: &Queue,
     exec: &mut Exec,
     checked: &Checked,
     number: Option<u64>,
 ) -> Result<()> {
+    if form == CallForm::OneShot {
+        return oneshot(queue, exec, checked, number);
+    }
+    alone(exec, checked);
+    Ok(())
+}
+
+/// A small call, without interpretation. Inline wherever it is called: a call of 8 bytes has
+/// so few instructions that one more call would be seen.
+#[inline(always)]
+fn oneshot(queue: &Queue, exec: &mut Exec, checked: &Checked, number: Option<u64>) -> Result<()> {
     let collective = checked.call.collective;
     let small = checked.small();
-    if queue.nranks == 1 {
-        if collective != Collective::Barrier {
-            exec.counts.steps_planned += 1;
-            // SAFETY: the promise of `enqueue`.
-            unsafe { exec.engine.alone(&small) };
-        }
-        return Ok(());
-    }
     let mut waiter = Waiter::new(queue, (collective.name(), number));
     // SAFETY: the promise of `enqueue`.
     let ended = unsafe { exec.engine.small(&small, &mut waiter) };

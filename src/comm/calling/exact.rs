@@ -16,13 +16,12 @@ use super::call::{Call, Collective};
 use super::checked::Checked;
 use super::handles::RedOp;
 use super::summable::part_type;
+use super::whole::{format, most_whole};
 use crate::dtype::exact::Summand;
 use crate::dtype::exact::window::{BOUND_BYTES, Bounds};
 use crate::dtype::exact::wire::Format;
 use crate::dtype::{DataType, ReduceOp};
 
-/// Sums of up to this many bytes of limbs travel whole: 8 doubles or 45 floats on 8 ranks.
-const WHOLE_BYTES: usize = 2560;
 /// Elements whose windows are agreed on at once.
 const BLOCK: usize = 16 << 10;
 /// Words of limbs that are summed at once.
@@ -47,19 +46,6 @@ pub(super) fn in_parts(checked: &Checked) -> Checked {
         call,
         ..checked.clone()
     }
-}
-
-/// How the elements of a call travel.
-pub(super) fn format(dtype: DataType, nranks: u32) -> Format {
-    match dtype {
-        DataType::Float32 => Format::of::<f32>(nranks),
-        _ => Format::of::<f64>(nranks),
-    }
-}
-
-/// Most sums that travel whole: the same number on all ranks.
-pub(in crate::comm) fn most_whole(format: &Format) -> usize {
-    (WHOLE_BYTES / (8 * format.words())).max(1)
 }
 
 /// Makes the call that moves `count` numbers from and to `place` instead of the elements.

@@ -1,8 +1,8 @@
 //! Exact sums as calls: at once where they are few, through the queue otherwise.
 
-use super::call::Collective;
 use super::checked::Checked;
-use super::exact::{Exact, decode, encode, format, in_parts, most_whole, sum_words, typed};
+use super::exact::{Exact, decode, encode, in_parts, sum_words, typed};
+use super::whole::format;
 use crate::base::Result;
 use crate::comm::flight::drive;
 use crate::comm::flight::op::Op;
@@ -10,16 +10,22 @@ use crate::comm::owned::Exec;
 use crate::comm::queue::Queue;
 use crate::dtype::DataType;
 use crate::dtype::exact::wire::Format;
+use crate::tune::{CallForm, Called, Route};
 use std::sync::Arc;
 
-/// A blocking exact sum; `run` is for small ones.
+/// A blocking exact sum, while nothing else is in flight; `run` is for those that travel whole.
 pub(in crate::comm) fn exact(
     queue: &Queue,
     exec: &mut Exec,
     checked: &Checked,
     number: Option<u64>,
-    run: impl FnOnce(&Queue, &mut Exec, &Checked, Option<u64>) -> Result<()>,
+    run: impl FnOnce(CallForm, &Queue, &mut Exec, &Checked, Option<u64>) -> Result<()>,
 ) -> Result<()> {
+    let asked = checked.asked_all(Called::AtOnce, queue.nranks);
+    let form = Route::exact(&asked, &exec.table).form();
+    if form == CallForm::Several {
+        return exact_queued(queue, exec, checked, number, None);
+    }
     let parts = in_parts(checked);
     let call = &parts.call;
     let format = format(call.dtype, queue.nranks);
@@ -27,15 +33,13 @@ pub(in crate::comm) fn exact(
         // SAFETY: the promise of `enqueue`.
         unsafe { typed!(call.dtype, encode(&format, call.send, call.count, words)) };
     };
-    if call.count <= most_whole(&format)
-        && exact_at_once(queue, exec, &parts, number, &format, fill, run)?
-    {
-        return Ok(());
-    }
-    exact_queued(queue, exec, checked, number, None)
+    let run = |queue: &Queue, exec: &mut Exec, limbs: &Checked, number| {
+        run(form, queue, exec, limbs, number)
+    };
+    exact_at_once(queue, exec, &parts, number, &format, fill, run)
 }
 
-/// The fast path: a few sums, one hand-over, no allocation. False if it cannot be taken.
+/// The short form: a few sums, one hand-over, no allocation.
 pub(in crate::comm) fn exact_at_once(
     queue: &Queue,
     exec: &mut Exec,
@@ -44,13 +48,9 @@ pub(in crate::comm) fn exact_at_once(
     format: &Format,
     fill: impl FnOnce(&mut [i64]),
     run: impl FnOnce(&Queue, &mut Exec, &Checked, Option<u64>) -> Result<()>,
-) -> Result<bool> {
+) -> Result<()> {
     let call = &checked.call;
     let count = call.count * format.words();
-    let small = exec.table.is_oneshot(call.collective, 8 * count) || queue.nranks == 1;
-    if !small || call.collective != Collective::AllReduce || !exec.in_flight.is_empty() {
-        return Ok(false);
-    }
     let mut words = std::mem::take(&mut exec.scratch.exact.words);
     words.resize(count, 0);
     fill(&mut words);
@@ -61,7 +61,7 @@ pub(in crate::comm) fn exact_at_once(
         unsafe { typed!(call.dtype, decode(format, &words, call.recv)) };
     }
     exec.scratch.exact.words = words;
-    ended.map(|()| true)
+    ended
 }
 
 /// The way through the queue; `made` are whole sums, instead of the call's elements.

@@ -14,6 +14,7 @@ use super::messages;
 use super::ops;
 use super::waiting_call::WaitingCall;
 use super::{tally, traced};
+use crate::base::clock;
 use crate::base::lasting::Lasting;
 use crate::base::{Error, Result};
 use crate::comm::flight::completion::Completion;
@@ -27,7 +28,7 @@ use crate::comm::queue::{InCall, Queue};
 use crate::comm::start::together::{self, Init};
 use crate::exec::Waiting;
 use crate::proxy::progress::{Engine, Pass, Work};
-use crate::tune::Route;
+use crate::tune::{CallForm, Called};
 use std::sync::Arc;
 
 /// Begins a communicator without blocking, at the end of the group. What it returns tells the
@@ -101,18 +102,11 @@ pub fn end() -> Result<()> {
     let mut members = group.members;
     let count = members.len();
     let on_devices = device::take(&mut members);
-    let mut notes = Vec::new();
-    if members.iter().any(|member| member.queue.seen.at_all) {
-        notes = traced::of_group(&members, count);
-    }
-    let run_on_host = || match run_bundle(&members) {
-        Some(result) => result,
-        None => run_calls(&members),
+    let result = if members.iter().any(|member| member.queue.seen.at_all) {
+        observed(&members, &on_devices, count)
+    } else {
+        device::run(&on_devices, count).and_then(|()| run_on_host(&members))
     };
-    let result = device::run(&on_devices, count).and_then(|()| run_on_host());
-    for note in notes {
-        note.ended(&result);
-    }
     // The next group of this thread finds the memory of this one.
     members.clear();
     with_group(|group| {
@@ -120,6 +114,35 @@ pub fn end() -> Result<()> {
             group.members = members;
         }
     });
+    result
+}
+
+fn run_on_host(members: &[Member]) -> Result<()> {
+    match together(members) {
+        None => run_calls(members),
+        Some(exec) => run_bundle(members, exec?),
+    }
+}
+
+/// Runs a group, with a line about each of its calls on the host.
+#[cold]
+fn observed(members: &[Member], on_devices: &[Member], count: usize) -> Result<()> {
+    let begun = clock::now();
+    let on_devices = device::run(on_devices, count);
+    let (notes, result) = match (on_devices, together(members)) {
+        (Ok(()), Some(Ok(exec))) => {
+            let called = called_together(members, &exec);
+            let notes = traced::of_group(members, count, Some(&exec), called, begun);
+            (notes, run_bundle(members, exec))
+        }
+        (on_devices, _) => {
+            let notes = traced::of_group(members, count, None, Called::Queued, begun);
+            (notes, on_devices.and_then(|()| run_on_host(members)))
+        }
+    };
+    for note in notes {
+        note.ended(&result);
+    }
     result
 }
 
@@ -145,9 +168,9 @@ pub(in crate::comm) fn none_waits(queue: &Arc<Queue>) -> Result<()> {
     ))
 }
 
-/// A group of blocking messages on one communicator where nothing else is in flight, such as a
-/// halo exchange: runs them all at once, without the queue. None for any other group.
-fn run_bundle(members: &[Member]) -> Option<Result<()>> {
+/// The owner's part of the communicator for a group of blocking messages on it, such as a halo
+/// exchange, where nothing else is in flight. None for any other group.
+fn together(members: &[Member]) -> Option<Result<InCall<'_>>> {
     let queue = &members.first()?.queue;
     let message = |member: &Member| {
         Arc::ptr_eq(&member.queue, queue)
@@ -157,17 +180,35 @@ fn run_bundle(members: &[Member]) -> Option<Result<()>> {
     if !members.iter().all(message) {
         return None;
     }
-    let mut exec = match queue.user() {
-        Ok(exec) => exec,
-        Err(error) => return Some(Err(error)),
-    };
-    if !exec.in_flight.is_empty() {
-        return None;
+    match queue.user() {
+        Ok(exec) if !exec.in_flight.is_empty() => None,
+        exec => Some(exec),
     }
+}
+
+/// How the messages of such a group are made: as a bundle, where that is the form of each of them.
+/// One to the own rank waits for its other half, and makes all of them queued.
+fn called_together(members: &[Member], exec: &Exec) -> Called {
+    let is_bundle = |member: &Member| {
+        let checked = &member.checked;
+        let route = exec.route(&checked.asked().made(Called::Together));
+        matches!(route.form(), CallForm::Bundle | CallForm::Nothing)
+            && checked.call.peer != exec.members.rank
+    };
+    if members.iter().all(is_bundle) {
+        Called::Together
+    } else {
+        Called::Queued
+    }
+}
+
+/// Runs the messages of such a group all at once, without the queue.
+fn run_bundle(members: &[Member], mut exec: InCall<'_>) -> Result<()> {
+    let queue = &members[0].queue;
     let collective = members[0].checked.call.collective;
-    let messages = members.iter().map(|member| &member.checked);
-    if !queue.seen.compared && messages.clone().all(|checked| is_small(&exec, checked)) {
-        return Some(run_small(queue, &mut exec, messages, collective));
+    if called_together(members, &exec) == Called::Together {
+        let messages = members.iter().map(|member| &member.checked);
+        return run_small(queue, &mut exec, messages, collective);
     }
     let mut op = exec.spare_op(collective);
     for member in members {
@@ -176,21 +217,14 @@ fn run_bundle(members: &[Member]) -> Option<Result<()>> {
             continue;
         }
         if let Err(error) = moving::message(&mut op, &mut exec, &member.checked) {
-            return Some(Err(queue.fail(&mut exec, error)));
+            return Err(queue.fail(&mut exec, error));
         }
     }
     let call = match members {
         [one] => WaitingCall::of(&one.checked, None),
         _ => (collective.name(), None).into(),
     };
-    Some(drive::run_alone(queue, &mut exec, op, call))
-}
-
-/// Whether a message moves without a plan: it is small, and not to this rank itself. None does
-/// where calls are compared, as the plan waits for the receive.
-fn is_small(exec: &Exec, checked: &Checked) -> bool {
-    let route = exec.route(&checked.asked());
-    matches!(route, Route::Messages(_) | Route::Nothing) && checked.call.peer != exec.members.rank
+    drive::run_alone(queue, &mut exec, op, call)
 }
 
 /// A bundle of small messages to and from others.

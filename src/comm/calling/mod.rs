@@ -36,3 +36,4 @@ pub(in crate::comm) mod tally;
 pub(in crate::comm) mod traced;
 pub(in crate::comm) mod vector;
 pub(in crate::comm) mod waiting_call;
+mod whole;

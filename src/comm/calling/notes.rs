@@ -1,19 +1,37 @@
 //! Notes of traced calls: each is told when its call has ended.
 
+use super::tally::{self, RowKey};
 use crate::base::clock::Moment;
 use crate::base::{Result, caught};
+use crate::tune::{Cards, ToldRoute};
 use std::fmt::Write;
 
 /// A call that has begun and will be told of when it has ended.
 pub(in crate::comm) struct Note {
-    pub(super) text: String,
+    /// Which call it is, where calls are traced.
+    pub(super) call: Option<String>,
+    /// Its route.
+    pub(super) told: ToldRoute,
+    /// Its row in the table of the process, if it is the one that names the way there.
+    pub(super) row: Option<RowKey>,
     pub(super) begun: Moment,
 }
 
 impl Note {
+    /// The cards of the call have said more, or there were none.
+    pub fn settle(&mut self, cards: Option<Cards>) {
+        let Some(cards) = cards else { return };
+        self.told = self.told.after(cards);
+        if let Some(row) = self.row.take() {
+            tally::settle(row, self.told);
+        }
+    }
+
     /// Writes the line.
     pub fn ended(self, result: &Result<()>) {
-        let Note { mut text, begun } = self;
+        let Some(call) = self.call else { return };
+        let mut text = format!("{call}; {}", self.told.words());
+        let begun = self.begun;
         let us = begun.elapsed().as_secs_f64() * 1e6;
         let _ = match result {
             Ok(()) => write!(text, "; {us:.1} us"),
@@ -27,9 +45,10 @@ impl Note {
 pub(in crate::comm) struct Pending(pub(super) Option<Note>);
 
 impl Pending {
-    /// Writes the line.
-    pub fn ended(mut self, result: &Result<()>) {
-        if let Some(note) = self.0.take() {
+    /// Writes the line; the cards of the call have said this, if there were some.
+    pub fn ended(mut self, cards: Option<Cards>, result: &Result<()>) {
+        if let Some(mut note) = self.0.take() {
+            note.settle(cards);
             note.ended(result);
         }
     }
@@ -37,9 +56,14 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        if let Some(note) = self.0.take() {
+        if let Some(Note {
+            call: Some(call),
+            told,
+            ..
+        }) = self.0.take()
+        {
             // No panic while something is dropped.
-            let _ = caught(|| tracing::trace!("{}; it did not end", note.text));
+            let _ = caught(|| tracing::trace!("{call}; {}; it did not end", told.words()));
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::comm::flight::stream::Stream;
 use crate::comm::flight::{drive, moving};
 use crate::comm::owned::Exec;
 use crate::comm::queue::Queue;
-use crate::tune::Route;
+use crate::tune::{CallForm, Called, Route};
 use std::sync::Arc;
 
 /// The ops of a call: a check of signatures if wanted, and the call itself.
@@ -38,9 +38,9 @@ pub(in crate::comm) fn ops_of(
 
 /// Appends the ops of the call itself.
 fn push_ops(queue: &Queue, exec: &mut Exec, checked: &Checked, ops: &mut Vec<Op>) -> Result<()> {
-    match exec.route(&checked.asked()) {
+    match exec.route(&checked.asked().made(Called::Queued)) {
         Route::Nothing => Ok(()),
-        Route::Exact => {
+        Route::Exact { .. } => {
             let ranks = (queue.rank, queue.nranks);
             ops.push(Op::exact(exact::Exact::new(checked, ranks, None)));
             Ok(())
@@ -78,7 +78,12 @@ pub(in crate::comm) fn add_to(
             .iter()
             .try_for_each(|part| moving::part(op, exec, checked, &combine, part));
     }
-    if let Route::MayDirect(choice) = route {
+    if let Route::MayDirect {
+        choice,
+        form: CallForm::Cards,
+        ..
+    } = route
+    {
         op.direct(checked, combine, choice);
         return Ok(());
     }

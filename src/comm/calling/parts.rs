@@ -1,5 +1,6 @@
 //! Parts of a call whose blocks have different sizes.
 
+use crate::tune::OwnBlocks;
 use std::sync::Arc;
 
 /// Action taken with the data of a part.
@@ -26,6 +27,21 @@ pub(in crate::comm) struct Part {
 unsafe impl Send for Part {}
 // SAFETY: as above.
 unsafe impl Sync for Part {}
+
+/// The blocks of a rank, by its parts with elements of so many bytes: what decides how they move.
+#[inline]
+pub(in crate::comm) fn own_blocks(parts: &[Part], element_bytes: usize) -> OwnBlocks {
+    if parts.iter().any(|part| part.deed == Deed::Fold) {
+        return OwnBlocks::Large;
+    }
+    let is_message = |part: &&Part| matches!(part.deed, Deed::Send | Deed::Recv);
+    let messages = parts.iter().filter(is_message);
+    let kept = parts.iter().filter(|part| !is_message(part));
+    OwnBlocks::of(
+        messages.map(|part| (part.deed == Deed::Send, part.count * element_bytes)),
+        kept.map(|part| part.count * element_bytes),
+    )
+}
 
 /// The parts of a call, shared by whoever runs it.
 pub(in crate::comm) type Parts = Option<Arc<[Part]>>;

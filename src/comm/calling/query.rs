@@ -8,7 +8,7 @@ use crate::base::{Error, Result};
 use crate::comm::queue::Queue;
 use crate::dtype::DataType;
 use crate::exec::combine::Combine;
-use crate::tune::{Asked, Choice, Route};
+use crate::tune::{Asked, Called, Choice, OwnBlocks, Route, ToldRoute};
 use std::sync::Arc;
 
 /// How a call would go.
@@ -37,18 +37,42 @@ pub(in crate::comm) fn way(
     dtype: DataType,
     op: RedOp,
 ) -> Result<Way> {
+    answered(queue, || asked_here(queue, collective, count, dtype, op))
+}
+
+/// How a send and a receive of so many elements would go by one call. Where calls are observed they
+/// are a group of two.
+///
+/// # Errors
+/// As [`way`].
+pub(in crate::comm) fn way_of_both(
+    queue: &Arc<Queue>,
+    count: usize,
+    dtype: DataType,
+) -> Result<Way> {
+    let called = if queue.seen.at_all {
+        Called::Together
+    } else {
+        Called::Both
+    };
+    answered(queue, || {
+        let asked = asked_here(queue, Collective::Send, count, dtype, RedOp::SUM)?;
+        Ok(asked.made(called))
+    })
+}
+
+fn answered(queue: &Queue, ask: impl FnOnce() -> Result<Asked>) -> Result<Way> {
     let run = || {
         queue.callable()?;
-        let asked = asked_here(queue, collective, count, dtype, op)?;
+        let asked = ask()?;
         let exec = queue.user()?;
-        let table = exec.asked_table();
-        let route = Route::of(&asked, table);
-        let choice = route.choice(&asked, table);
-        let choice = choice.map(|choice| exec.on_its_device(&asked, choice));
+        let (table, route) = exec.asked_route(&asked);
+        let mut told = ToldRoute::of(route, &asked, table);
+        told.choice = told.choice.map(|choice| exec.on_its_device(&asked, choice));
         Ok(Way {
             route,
-            choice,
-            words: route.words_with(asked.collective, choice),
+            choice: told.choice,
+            words: told.words(),
             expected_ns: route.expected_ns(&asked, table),
         })
     };
@@ -100,8 +124,11 @@ fn asked(
         _ => bytes,
     };
     Ok(Asked {
-        has_parts: call.collective.is_vector(),
-        ..checked.asked()
+        blocks: match call.collective.is_vector() {
+            true => OwnBlocks::Unseen,
+            false => OwnBlocks::Alike,
+        },
+        ..checked.asked_all(Called::AtOnce, nranks)
     })
 }
 

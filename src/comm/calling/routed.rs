@@ -1,8 +1,8 @@
 //! From a route to tokens, but for the shortest ones ([`super::enqueue`]): on the calling thread at
 //! once, or as ops for the queue.
 //!
-//! Which way a call goes is [`Route`]'s answer, the same on all ranks. Whether it runs at once is
-//! this rank's own affair: what passes between ranks is the same either way.
+//! Which way a call goes and by which executor is [`Route`]'s answer. The way is the same on all
+//! ranks; the executor is this rank's own affair: what passes between ranks is the same either way.
 
 use super::checked::Checked;
 use super::messages;
@@ -10,11 +10,12 @@ use super::ops;
 use super::waiting_call::WaitingCall;
 use crate::base::Result;
 use crate::comm::flight::drive;
+use crate::comm::flight::moving;
 use crate::comm::flight::relief;
 use crate::comm::owned::Exec;
 use crate::comm::queue::Queue;
 use crate::topo::WaitPolicy;
-use crate::tune::Route;
+use crate::tune::{CallForm, Called, Cards, Route};
 use std::sync::Arc;
 
 /// Runs a call, which is not as short as can be, while nothing else is in flight.
@@ -33,38 +34,54 @@ pub(in crate::comm) fn larger(
         checked.refuse_own(queue.rank)?;
     }
     relief::relieve(queue, exec);
-    let at_once = match route {
-        _ if is_message => messages::message_at_once(queue, exec, checked),
+    let route = whole(queue, exec, checked, route);
+    let ended = match (route.form(), route) {
         // First, as these are the shortest.
-        Route::Messages(choice) => {
-            return messages::small_messages(queue, exec, checked, number, choice);
+        (CallForm::Rooted, _) => messages::rooted(queue, exec, checked, number, false),
+        (CallForm::Message | CallForm::Exchange | CallForm::Bundle, Route::Parts { .. }) => {
+            let parts = checked.parts.as_deref().unwrap_or_default();
+            messages::run_parts(queue, exec, checked, parts, number, route.form())
         }
-        Route::Parts => {
-            let parts = checked.parts.as_deref();
-            let small = parts.filter(|parts| messages::are_small(checked, parts));
-            small.map(|parts| messages::run_parts(queue, exec, checked, parts, number))
+        (CallForm::Message, _) => messages::alone(queue, exec, checked),
+        (CallForm::Bundle, Route::Messages { choice, .. }) => {
+            messages::bundle(queue, exec, checked, number, choice)
         }
-        // None for what has no root.
-        route => messages::rooted_at_once(queue, exec, checked, number, route),
+        (CallForm::Cast, _) => messages::rooted(queue, exec, checked, number, true),
+        _ => interpreted(queue, exec, checked, number, route),
     };
-    if let Some(ended) = at_once {
-        let_readers_run(queue, exec, checked.bytes);
-        return ended;
+    let_readers_run(queue, exec, checked.bytes);
+    ended
+}
+
+/// The route with those facts that only some calls need: what their blocks are, and whether they
+/// show cards.
+#[inline(always)]
+fn whole(queue: &Queue, exec: &mut Exec, checked: &Checked, route: Route) -> Route {
+    match route {
+        Route::Parts { .. } => exec.route(&checked.asked_all(Called::AtOnce, queue.nranks)),
+        Route::MayDirect { .. } if !exec.direct.asks(checked) => {
+            moving::settle(queue, exec, checked.number, Cards::NotShown);
+            route.after(Cards::NotShown)
+        }
+        route => route,
     }
-    // A message, as all others have returned. With the check its plan waits for the receive.
-    if let Route::Messages(choice) = route
-        && !queue.seen.compared
-    {
-        return messages::small_messages(queue, exec, checked, number, choice);
-    }
+}
+
+/// Runs a call for which a plan is interpreted.
+fn interpreted(
+    queue: &Queue,
+    exec: &mut Exec,
+    checked: &Checked,
+    number: Option<u64>,
+    route: Route,
+) -> Result<()> {
     let mut op = exec.spare_op(checked.call.collective);
     // The memory of a connection is taken when it is first used, and the others count on this
     // call from its beginning.
     let added = ops::add_to(&mut op, exec, checked, route);
     added.map_err(|error| queue.fail(exec, error))?;
-    drive::run_alone(queue, exec, op, WaitingCall::of(checked, number))?;
-    let_readers_run(queue, exec, checked.bytes);
-    Ok(())
+    op.shows_cards();
+    drive::run_alone(queue, exec, op, WaitingCall::of(checked, number))
 }
 
 /// Where ranks outnumber cores, a rank that leaves a call and computes keeps its core for a
@@ -73,8 +90,8 @@ pub(in crate::comm) fn larger(
 fn let_readers_run(queue: &Queue, exec: &mut Exec, bytes: usize) {
     /// Reading less takes no longer than some changes of thread.
     const MUCH: usize = 256 << 10;
-    let is_crowded = queue.wait.policy != WaitPolicy::Spin;
-    if is_crowded && bytes >= MUCH && exec.engine.ports().is_unread() {
+    let is_crowded = || queue.wait.policy != WaitPolicy::Spin;
+    if bytes >= MUCH && is_crowded() && exec.engine.ports().is_unread() {
         std::thread::yield_now();
     }
 }

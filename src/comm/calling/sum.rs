@@ -8,16 +8,17 @@ use super::call::{Call, Collective};
 use super::checked::Checked;
 use super::compared;
 use super::enqueue;
-use super::exact::most_whole;
 use super::exact_calls;
 use super::group;
 use super::handles::RedOp;
 use super::traced;
+use super::whole::most_whole;
 use crate::base::{Error, Result};
 use crate::comm::owned::Exec;
 use crate::comm::queue::Queue;
 use crate::dtype::exact::wire::Format;
 use crate::dtype::exact::{ExactSum, Summand, View};
+use crate::tune::{CallForm, Called, Route};
 use std::sync::Arc;
 
 /// Sums that every rank has made of its own terms.
@@ -39,7 +40,8 @@ fn sum_up<T: Summand>(queue: &Queue, sums: &[ExactSum<T>], values: &mut [T]) -> 
     let checked = checked;
     let mut note = None;
     if queue.seen.at_all {
-        note = traced::note(queue, &exec, &checked, number, "");
+        let told = exec.told(&checked, exec.called());
+        note = traced::note(queue, &checked, number, "", told);
         if queue.seen.compared && exec.in_flight.is_empty() {
             compared::check_first(queue, &mut exec, &checked, number)?;
         }
@@ -57,25 +59,22 @@ fn sum_begun<T: Summand>(
     (checked, number): (&Checked, Option<u64>),
     sums: &[ExactSum<T>],
 ) -> Result<()> {
-    let alone = exec.in_flight.is_empty();
+    let called = exec.called();
+    let asked = checked.asked_all(called, queue.nranks);
+    let form = Route::exact(&asked, &exec.table).form();
     let format = Format::of::<T>(queue.nranks);
     let fill = |words: &mut [i64]| {
         for (sum, words) in sums.iter().zip(words.chunks_mut(format.words())) {
             format.encode_sum(sum, words);
         }
     };
-    if exact_calls::exact_at_once(
-        queue,
-        exec,
-        checked,
-        number,
-        &format,
-        fill,
-        enqueue::oneshot,
-    )? {
-        return Ok(());
+    if form != CallForm::Several {
+        let run = |queue: &Queue, exec: &mut Exec, limbs: &Checked, number| {
+            enqueue::short(form, queue, exec, limbs, number)
+        };
+        return exact_calls::exact_at_once(queue, exec, checked, number, &format, fill, run);
     }
-    if !alone && queue.seen.compared && queue.nranks > 1 {
+    if called == Called::Queued && queue.seen.compared && queue.nranks > 1 {
         let shown = compared::check_op(exec, checked);
         let mut shown = shown.map_err(|error| queue.fail(exec, error))?;
         shown.number = number;

@@ -16,6 +16,7 @@ use super::processes::Processes;
 use crate::base::clock::{self, Moment};
 use crate::comm::logging;
 use crate::transport::segment::Nonce;
+use crate::tune::ToldRoute;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -43,7 +44,7 @@ impl Counted {
 
 /// Kinds of rows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Of {
+pub(super) enum RowKey {
     /// Number of the collective, and bits of the bytes of a rank's contribution.
     Calls(u8, u32),
     /// Entries of this name that wait for calls which have begun before.
@@ -51,9 +52,9 @@ enum Of {
 }
 
 /// A split, whose ranks meet by calls that the program has not made.
-const SPLIT: Of = Of::Waits("CommSplit");
+const SPLIT: RowKey = RowKey::Waits("CommSplit");
 
-type Rows = BTreeMap<Of, Counted>;
+type Rows = BTreeMap<RowKey, Counted>;
 
 /// Letters of the column of names, which may be longer in the language of the program.
 const LEAST_WIDTH: usize = 17;
@@ -76,7 +77,7 @@ static COUNTS: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     /// The entry, one that is timed, which this thread is inside of.
-    static INSIDE: Cell<Option<Of>> = const { Cell::new(None) };
+    static INSIDE: Cell<Option<RowKey>> = const { Cell::new(None) };
 }
 
 fn lock() -> MutexGuard<'static, Option<Tally>> {
@@ -103,30 +104,40 @@ pub(in crate::comm) fn begin(processes: impl FnOnce() -> Processes) {
     }
 }
 
-fn of(checked: &Checked) -> Of {
+fn of(checked: &Checked) -> RowKey {
     let bits = usize::BITS - checked.bytes.saturating_sub(1).leading_zeros();
     let bits = if checked.bytes == 0 { 0 } else { bits + 1 };
-    Of::Calls(checked.call.collective as u8, bits)
+    RowKey::Calls(checked.call.collective as u8, bits)
 }
 
-/// Counts a call; the first of its row says in `words` what ran.
-pub(super) fn count(checked: &Checked, words: impl FnOnce() -> String) {
+/// Counts a call; the first of its row names the way, and is told which row that is.
+pub(super) fn count(checked: &Checked, told: ToldRoute) -> Option<RowKey> {
     if INSIDE.get() == Some(SPLIT) {
-        return;
+        return None;
     }
     let mut tally = lock();
-    let Some(tally) = tally.as_mut() else { return };
-    let row = tally.rows.entry(of(checked)).or_default();
+    let (key, tally) = (of(checked), tally.as_mut()?);
+    let row = tally.rows.entry(key).or_default();
     row.calls += 1;
     row.bytes += checked.bytes as u64;
-    if row.calls == 1 {
-        row.way = words();
+    let is_first = row.calls == 1;
+    if is_first {
+        row.way = told.words();
+    }
+    is_first.then_some(key)
+}
+
+/// The call that names the way of a row has come to know more of its own.
+pub(super) fn settle(key: RowKey, told: ToldRoute) {
+    let mut tally = lock();
+    if let Some(row) = tally.as_mut().and_then(|tally| tally.rows.get_mut(&key)) {
+        row.way = told.words();
     }
 }
 
 /// An entry that may block, until it is dropped.
 pub(in crate::comm) struct Timed {
-    of: Of,
+    of: RowKey,
     begun: Moment,
 }
 
@@ -136,7 +147,7 @@ pub(in crate::comm) struct Timed {
 pub(in crate::comm) fn waiting(name: &'static str) -> Option<Timed> {
     match COUNTS.load(Ordering::Relaxed) {
         false => None,
-        true => timed(Of::Waits(name)),
+        true => timed(RowKey::Waits(name)),
     }
 }
 
@@ -151,11 +162,11 @@ pub(super) fn blocking(checked: &Checked) -> Option<Timed> {
 
 /// This thread, which kolo has started, works for an entry of another one, which may wait for it.
 pub(in crate::comm) fn counts_elsewhere() {
-    INSIDE.set(Some(Of::Waits("an entry of another thread")));
+    INSIDE.set(Some(RowKey::Waits("an entry of another thread")));
 }
 
 #[cold]
-fn timed(of: Of) -> Option<Timed> {
+fn timed(of: RowKey) -> Option<Timed> {
     let begun = clock::now();
     // Not `then_some`: what that drops again would count.
     INSIDE.get().is_none().then(|| {
@@ -172,7 +183,7 @@ impl Drop for Timed {
         let Some(tally) = tally.as_mut() else { return };
         let row = tally.rows.entry(self.of).or_default();
         row.took(time);
-        if let Of::Waits(_) = self.of {
+        if let RowKey::Waits(_) = self.of {
             row.calls += 1;
         }
         tally.blocking += time;
@@ -225,7 +236,7 @@ fn size(bits: u32) -> String {
 }
 
 fn table(rows: &Rows, lasted: Duration) -> String {
-    let is_of_calls = |(of, _): &(&Of, &Counted)| matches!(of, Of::Calls(..));
+    let is_of_calls = |(of, _): &(&RowKey, &Counted)| matches!(of, RowKey::Calls(..));
     let calls: u64 = { rows.iter() }
         .filter(is_of_calls)
         .map(|(_, row)| row.calls)
@@ -241,12 +252,12 @@ fn table(rows: &Rows, lasted: Duration) -> String {
     if rows.is_empty() {
         return text;
     }
-    let name = |of: &Of| match *of {
-        Of::Calls(number, _) => {
+    let name = |of: &RowKey| match *of {
+        RowKey::Calls(number, _) => {
             let collective = Collective::ALL.iter().find(|it| **it as u8 == number);
             logging::in_words(collective.map_or("?", |it| it.name()))
         }
-        Of::Waits(name) => logging::in_words(name),
+        RowKey::Waits(name) => logging::in_words(name),
     };
     let widest = rows.keys().map(|of| name(of).len()).max();
     let width = widest.unwrap_or(0).max(LEAST_WIDTH);
@@ -258,10 +269,10 @@ fn table(rows: &Rows, lasted: Duration) -> String {
     let mut waits = false;
     for (of, row) in rows {
         let size = match *of {
-            Of::Calls(_, bits) => size(bits),
-            Of::Waits(_) => "-".into(),
+            RowKey::Calls(_, bits) => size(bits),
+            RowKey::Waits(_) => "-".into(),
         };
-        if matches!(of, Of::Waits(_)) && !std::mem::replace(&mut waits, true) {
+        if matches!(of, RowKey::Waits(_)) && !std::mem::replace(&mut waits, true) {
             let _ = writeln!(text, "  calls whose data stand above, or that only wait:");
         }
         let _ = writeln!(
@@ -297,11 +308,13 @@ mod tests {
     /// An entry inside of another one has no row, and does not end that it is inside.
     #[test]
     fn only_the_outermost_entry_counts() {
-        let outer = timed(Of::Waits("one"));
+        let outer = timed(RowKey::Waits("one"));
         assert!(outer.is_some());
-        assert!(timed(Of::Waits("another")).is_none() && timed(Of::Waits("a third")).is_none());
+        assert!(
+            timed(RowKey::Waits("another")).is_none() && timed(RowKey::Waits("a third")).is_none()
+        );
         drop(outer);
-        assert!(timed(Of::Waits("a fourth")).is_some());
+        assert!(timed(RowKey::Waits("a fourth")).is_some());
     }
 
     #[test]
@@ -313,11 +326,11 @@ mod tests {
             longest: Duration::from_millis(2),
             way: "ring, protocol simple".into(),
         };
-        let key = |collective: Collective, bits| Of::Calls(collective as u8, bits);
+        let key = |collective: Collective, bits| RowKey::Calls(collective as u8, bits);
         let rows = Rows::from([
             (key(Collective::AllReduce, 4), row(5, 20)),
             (key(Collective::Barrier, 0), row(2, 10)),
-            (Of::Waits("GroupEnd"), row(3, 70)),
+            (RowKey::Waits("GroupEnd"), row(3, 70)),
         ]);
         let text = table(&rows, Duration::from_millis(1500));
         assert!(text.contains("7 calls in 1.5 s, and was 0.100 s"), "{text}");

@@ -14,51 +14,54 @@ use crate::base::clock::{self, Moment};
 use crate::comm::owned::Exec;
 use crate::comm::queue::Queue;
 use crate::dtype::ReduceOp;
+use crate::tune::{Called, ToldRoute};
 use std::fmt::Write;
 
-/// Counts a call, where calls are, and gives its note, where they are traced. `way` says how
-/// it was made.
+/// Counts a call, where calls are, and gives its note, where they are counted or traced. `way` says
+/// how it was made.
 #[cold]
 pub(in crate::comm) fn note(
     queue: &Queue,
-    exec: &Exec,
     checked: &Checked,
     number: Option<u64>,
     way: &str,
+    told: ToldRoute,
 ) -> Option<Note> {
-    if queue.seen.tallied {
-        tally::count(checked, || {
-            exec.route(&checked.asked())
-                .words(&checked.asked(), &exec.table)
-        });
-    }
-    queue.seen.traced.then(|| Note {
-        text: format!(
-            "{}{way}; {}",
-            arguments(queue, checked, number),
-            exec.route(&checked.asked())
-                .words(&checked.asked(), &exec.table)
-        ),
-        begun: clock::now(),
+    noted(queue, checked, number, way, told, clock::now())
+}
+
+fn noted(
+    queue: &Queue,
+    checked: &Checked,
+    number: Option<u64>,
+    way: &str,
+    told: ToldRoute,
+    begun: Moment,
+) -> Option<Note> {
+    let seen = &queue.seen;
+    let row = seen.tallied.then(|| tally::count(checked, told));
+    let call = seen.traced.then(|| arguments(queue, checked, number) + way);
+    let is_noted = row.is_some() || call.is_some();
+    is_noted.then_some(Note {
+        call,
+        told,
+        row: row.flatten(),
+        begun,
     })
 }
 
-/// Counts and tells of a call that has begun then and has come to this; `words` say what ran,
+/// Counts and tells of a call that has begun then and has come to this; `told` says what ran,
 /// `way` how it was called.
 #[cold]
 pub(super) fn told(
     queue: &Queue,
     checked: &Checked,
     number: Option<u64>,
-    (way, words): (&str, String),
+    (way, told): (&str, ToldRoute),
     (begun, result): (Moment, &Result<()>),
 ) {
-    if queue.seen.tallied {
-        tally::count(checked, || words.clone());
-    }
-    if queue.seen.traced {
-        let text = format!("{}{way}; {words}", arguments(queue, checked, number));
-        Note { text, begun }.ended(result);
+    if let Some(note) = noted(queue, checked, number, way, told, begun) {
+        note.ended(result);
     }
 }
 
@@ -66,11 +69,11 @@ pub(super) fn told(
 #[cold]
 pub(in crate::comm) fn pending(
     queue: &Queue,
-    exec: &Exec,
     checked: &Checked,
     number: Option<u64>,
+    told: ToldRoute,
 ) -> Option<Box<Pending>> {
-    let note = note(queue, exec, checked, number, " on a stream");
+    let note = note(queue, checked, number, " on a stream", told);
     note.map(|note| Box::new(Pending(Some(note))))
 }
 
@@ -123,14 +126,24 @@ pub(super) fn in_group(count: usize) -> String {
     }
 }
 
-/// The notes of the calls on the host of a group of `count` calls, where calls are traced.
+/// The notes of the calls on the host of a group of `count` calls which began then, where calls are
+/// noted. All of them are messages of the owner of `exec`, or none is given, and each has its own.
 #[cold]
-pub(in crate::comm) fn of_group(members: &[Member], count: usize) -> Vec<Note> {
+pub(in crate::comm) fn of_group(
+    members: &[Member],
+    count: usize,
+    exec: Option<&Exec>,
+    called: Called,
+    begun: Moment,
+) -> Vec<Note> {
     let way = in_group(count);
     let note = |member: &Member| {
-        let queue = &member.queue;
-        let exec = queue.user().ok()?;
-        note(queue, &exec, &member.checked, None, &way)
+        let (queue, checked) = (&member.queue, &member.checked);
+        let told = match exec {
+            Some(exec) => exec.told(checked, called),
+            None => queue.user().ok()?.told(checked, called),
+        };
+        noted(queue, checked, None, &way, told, begun)
     };
     members.iter().filter_map(note).collect()
 }

@@ -156,6 +156,13 @@ pub trait RawCalls {
     /// the communicator; `InvalidUsage` while another thread is inside a call of it.
     fn way(&self, collective: Collective, count: usize, dtype: DataType, op: RedOp) -> Result<Way>;
 
+    /// How a send and a receive of `count` elements each would go, by one call: as
+    /// [`RawCalls::way`].
+    ///
+    /// # Errors
+    /// As [`RawCalls::way`].
+    fn way_of_both(&self, count: usize, dtype: DataType) -> Result<Way>;
+
     /// Makes a sum whose inputs are multiplied by `scalar` (one element of `dtype`) first. It is
     /// local: ranks may use different scalars.
     ///
@@ -236,6 +243,10 @@ impl RawCalls for Communicator {
 
     fn way(&self, collective: Collective, count: usize, dtype: DataType, op: RedOp) -> Result<Way> {
         query::way(&self.queue, collective, count, dtype, op)
+    }
+
+    fn way_of_both(&self, count: usize, dtype: DataType) -> Result<Way> {
+        query::way_of_both(&self.queue, count, dtype)
     }
 
     fn pre_mul_sum(&self, scalar: &[u8], dtype: DataType) -> Result<RedOp> {

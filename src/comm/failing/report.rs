@@ -61,10 +61,9 @@ fn words(notes: &Whereabouts, queue: &Queue) -> String {
 fn call_words(under: &Under) -> String {
     let call = match under.number {
         Some(number) => format!("in collective {number}, {}", describe(under.signature)),
-        None => format!("in {}", under.collective.name()),
+        None => format!("in {}", under.told.collective.name()),
     };
-    let route = under.route.words_with(under.collective, under.choice);
-    format!("{call}, route {route}")
+    format!("{call}, route {}", under.told.words())
 }
 
 /// Where no blocking call is under way: what the rank has called, and what it waits for.

@@ -12,8 +12,7 @@ use crate::base::clock::{self, Moment};
 use crate::comm::calling::checked::Checked;
 use crate::comm::calling::waiting_call::WaitingCall;
 use crate::config::{OnSignal, Settings};
-use crate::plan::Collective;
-use crate::tune::{Choice, Route, Table};
+use crate::tune::{Cards, ToldRoute};
 use crate::wire::signature::Signature;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -33,9 +32,7 @@ pub(in crate::comm) struct Whereabouts {
 pub(super) struct Under {
     pub number: Option<u64>,
     pub signature: Signature,
-    pub route: Route,
-    pub choice: Option<Choice>,
-    pub collective: Collective,
+    pub told: ToldRoute,
 }
 
 /// A wait that takes longer than a few polls.
@@ -67,22 +64,23 @@ impl Whereabouts {
     }
 
     /// A blocking call begins.
-    pub fn enter(
-        &self,
-        checked: &Checked,
-        number: Option<u64>,
-        route: Route,
-        table: &Table,
-    ) -> Noted<'_> {
+    pub fn enter(&self, checked: &Checked, number: Option<u64>, told: ToldRoute) -> Noted<'_> {
         *lock(&self.call) = Some(Under {
             number,
             // As it was before the calls before it were mixed in.
             signature: Signature(checked.signature ^ checked.past),
-            route,
-            choice: route.choice(&checked.asked(), table),
-            collective: checked.call.collective,
+            told,
         });
         Noted(self)
+    }
+
+    /// The cards of this collective have said more. It may be another than the blocking call.
+    pub fn settle(&self, number: u64, cards: Cards) {
+        let mut call = lock(&self.call);
+        let call = call.as_mut().filter(|it| it.number == Some(number));
+        if let Some(under) = call {
+            under.told = under.told.after(cards);
+        }
     }
 
     /// A wait has begun; its number.
@@ -116,6 +114,48 @@ impl Whereabouts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comm::RedOp;
+    use crate::comm::calling::call::Call;
+    use crate::dtype::DataType;
+    use crate::plan::{Algorithm, Collective};
+    use crate::tune::{CallForm, Choice, Route};
+
+    /// A report of a call follows its own cards, and no others.
+    #[test]
+    fn cards_say_more_of_the_call_under_way() {
+        let call = Call {
+            collective: Collective::AllReduce,
+            send: std::ptr::null(),
+            recv: std::ptr::null_mut(),
+            count: 0,
+            dtype: DataType::Float64,
+            op: RedOp::SUM,
+            peer: 0,
+        };
+        let told = ToldRoute {
+            route: Route::MayDirect {
+                choice: Choice::plain(Collective::AllReduce, Algorithm::Ring, 1),
+                form: CallForm::Cards,
+                unread: CallForm::Interpreted,
+            },
+            collective: Collective::AllReduce,
+            choice: Some(Choice::plain(Collective::AllReduce, Algorithm::Ring, 1)),
+        };
+        let here = Whereabouts::default();
+        let words = || {
+            let call = lock(&here.call);
+            call.as_ref().map(|under| under.told.words())
+        };
+        let noted = here.enter(&Checked::unseen(&call), Some(7), told);
+        assert!(words().is_some_and(|words| words.contains(" where the buffers ")));
+        here.settle(6, Cards::Private);
+        assert!(words().is_some_and(|words| words.contains(" where the buffers ")));
+        here.settle(7, Cards::Readable);
+        let direct = "twoshot, protocol simple, form direct";
+        assert_eq!(words().as_deref(), Some(direct));
+        drop(noted);
+        assert_eq!(words(), None);
+    }
 
     /// Two threads may wait on one communicator: who goes on first takes only its own note away.
     #[test]

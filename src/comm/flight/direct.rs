@@ -132,14 +132,6 @@ impl Direct {
         asks
     }
 
-    /// Whether the call that begins now does not ask. If so, that is counted as by
-    /// [`Direct::asks`]; if not, nothing is.
-    pub fn passes(&mut self, checked: &Checked) -> bool {
-        let passes = self.pause > 0 && !self.reads_private(checked);
-        self.pause -= u32::from(passes);
-        passes
-    }
-
     /// Whether a rank is a thread of this process.
     pub fn is_of_this_process(&self, rank: usize) -> bool {
         self.services[rank] == self.services[self.me]

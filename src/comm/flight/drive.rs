@@ -100,12 +100,12 @@ pub(in crate::comm) fn pass_op(
     op: &mut Op,
 ) -> std::result::Result<Step, Stop> {
     if !op.is_direct() {
-        return moving::pass(op, exec);
+        return moving::pass(queue, op, exec);
     }
     let stopped = |Stopped| Stop::Error(queue.stop_error());
     let mark = queue.node.reading(queue.rank as usize);
     let reader = mark.begin(queue.node.abort_record()).map_err(stopped)?;
-    let step = moving::pass(op, exec)?;
+    let step = moving::pass(queue, op, exec)?;
     reader.end().map_err(stopped)?;
     Ok(step)
 }

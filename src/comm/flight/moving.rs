@@ -1,7 +1,7 @@
 //! Hands the parts of a call to the engine, and moves what is in flight.
 
 use super::direct::Card;
-use super::op::{Next, Op, Step, Then};
+use super::op::{CardStage, Next, Op, Step, Then};
 use super::order;
 use super::pushed;
 use crate::base::Result;
@@ -9,12 +9,13 @@ use crate::comm::calling::call::Call;
 use crate::comm::calling::checked::Checked;
 use crate::comm::calling::parts::{Deed, Part};
 use crate::comm::owned::Exec;
+use crate::comm::queue::Queue;
 use crate::dtype::DataType;
 use crate::exec::combine::Combine;
 use crate::exec::order::LaunchOrder;
 use crate::exec::{Progress, Stop};
 use crate::plan::{Algorithm, Collective};
-use crate::tune::{Choice, Route};
+use crate::tune::{Cards, Choice, Route};
 
 /// Adds a collective (or its check) whose lanes all run at once.
 pub(in crate::comm) fn collective(
@@ -102,11 +103,16 @@ pub(in crate::comm) fn part(
 ///
 /// # Errors
 /// A rank that called something else, or memory of a peer that cannot be mapped.
-pub(in crate::comm) fn pass(op: &mut Op, exec: &mut Exec) -> std::result::Result<Step, Stop> {
+pub(in crate::comm) fn pass(
+    queue: &Queue,
+    op: &mut Op,
+    exec: &mut Exec,
+) -> std::result::Result<Step, Stop> {
     exec.may_panic("pass");
-    let to_ask = |next: &mut Next| matches!(next, Next::Direct(then) if !then.asked);
-    if let Some(Next::Direct(then)) = op.then.take_if(to_ask) {
-        ask(op, exec, then)?;
+    let to_show =
+        |next: &mut Next| matches!(next, Next::Direct(then) if then.cards != CardStage::Shown);
+    if let Some(Next::Direct(then)) = op.then.take_if(to_show) {
+        ask(queue, op, exec, then)?;
     }
     let watchers = &mut op.watchers;
     let ended = |lane: usize| {
@@ -120,17 +126,19 @@ pub(in crate::comm) fn pass(op: &mut Op, exec: &mut Exec) -> std::result::Result
     // SAFETY: the buffers belong to the call until it completes, and the owner lock makes us
     // the only driver.
     match unsafe { exec.engine.pass(&mut op.flight, ended)? } {
-        Progress::Done => Ok(go_on(op, exec)?),
+        Progress::Done => Ok(go_on(queue, op, exec)?),
         going => Ok(going.into()),
     }
 }
 
 /// The first pass of such a call: the cards, unless the last ones were in vain.
-fn ask(op: &mut Op, exec: &mut Exec, mut then: Box<Then>) -> Result<()> {
-    if !exec.direct.asks(&then.checked) {
+fn ask(queue: &Queue, op: &mut Op, exec: &mut Exec, mut then: Box<Then>) -> Result<()> {
+    if then.cards == CardStage::Undecided && !exec.direct.asks(&then.checked) {
+        op.cards_said = Some(Cards::NotShown);
+        settle(queue, exec, then.checked.number, Cards::NotShown);
         return collective(op, exec, &then.checked, then.combine, then.otherwise);
     }
-    then.asked = true;
+    then.cards = CardStage::Shown;
     let checked = then.checked.clone();
     let ranks = exec.members.nranks as usize;
     let bytes = checked.buffer_bytes(exec.members.rank, exec.members.nranks);
@@ -160,14 +168,22 @@ fn ask(op: &mut Op, exec: &mut Exec, mut then: Box<Then>) -> Result<()> {
     Ok(())
 }
 
+/// Tells those who tell of calls what the cards of a collective have said.
+pub(in crate::comm) fn settle(queue: &Queue, exec: &mut Exec, number: u64, cards: Cards) {
+    exec.cards = Some((number, cards));
+    if let Some(here) = &queue.whereabouts {
+        here.settle(number, cards);
+    }
+}
+
 /// The launches so far have ended: what follows, if anything does.
-fn go_on(op: &mut Op, exec: &mut Exec) -> Result<Step> {
+fn go_on(queue: &Queue, op: &mut Op, exec: &mut Exec) -> Result<Step> {
     let Some(next) = op.then.take() else {
         return Ok(Step::Done);
     };
     op.flight.clear();
     match next {
-        Next::Direct(then) => begin_direct(op, exec, *then)?,
+        Next::Direct(then) => begin_direct(queue, op, exec, *then)?,
         Next::Exact(mut exact) => {
             // SAFETY: the buffers belong to the call until it completes, and no launch is left.
             let Some(checked) = (unsafe { exact.next(&mut exec.scratch.exact) }) else {
@@ -182,13 +198,18 @@ fn go_on(op: &mut Op, exec: &mut Exec) -> Result<Step> {
 }
 
 /// All cards are there: the call itself.
-fn begin_direct(op: &mut Op, exec: &mut Exec, then: Then) -> Result<()> {
-    let checked = &then.checked;
+fn begin_direct(queue: &Queue, op: &mut Op, exec: &mut Exec, then: Then) -> Result<()> {
+    let (checked, number) = (&then.checked, then.checked.number);
     let cards = &op.cards[..exec.members.nranks as usize];
-    let Some(reached) = exec
-        .direct
-        .reached(cards, checked, std::mem::take(&mut op.copies))?
-    else {
+    let copies = std::mem::take(&mut op.copies);
+    let reached = exec.direct.reached(cards, checked, copies)?;
+    let said = match reached {
+        Some(_) => Cards::Readable,
+        None => Cards::Private,
+    };
+    op.cards_said = Some(said);
+    settle(queue, exec, number, said);
+    let Some(reached) = reached else {
         op.exposed = None;
         return collective(op, exec, checked, then.combine, then.otherwise);
     };

@@ -12,7 +12,7 @@ use crate::exec::combine::Combine;
 use crate::exec::reach::Copied;
 use crate::exec::{HostFlight, Progress};
 use crate::plan::Collective;
-use crate::tune::Choice;
+use crate::tune::{Cards, Choice};
 use std::sync::Arc;
 
 /// One call, or a bundle of point-to-point calls, in flight.
@@ -38,6 +38,8 @@ pub(in crate::comm) struct Op {
     pub collective: Collective,
     /// Which collective of the communicator it is, counted from 1; none for messages.
     pub number: Option<u64>,
+    /// Answer of its cards, if it has asked for some.
+    pub cards_said: Option<Cards>,
     /// Note that is told when it ends, where calls are traced.
     pub note: Option<Box<Pending>>,
     /// Who has called it, where errors are to name their place: it may fail in another call.
@@ -58,8 +60,19 @@ pub(super) struct Then {
     pub combine: Combine,
     /// Choice that runs if the call cannot be direct.
     pub otherwise: Choice,
-    /// The cards are on their way.
-    pub asked: bool,
+    /// How far it is with the cards.
+    pub cards: CardStage,
+}
+
+/// How far a call is with its cards.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum CardStage {
+    /// Whether they are shown is decided when it begins.
+    Undecided,
+    /// They will be shown.
+    Decided,
+    /// They are on their way.
+    Shown,
 }
 
 /// Result of a pass over an op.
@@ -95,6 +108,7 @@ impl Op {
             completion: Arc::default(),
             collective,
             number: None,
+            cards_said: None,
             note: None,
             called_by: None,
         }
@@ -111,6 +125,7 @@ impl Op {
         self.watchers.clear();
         self.then = None;
         self.exposed = None;
+        self.cards_said = None;
         self.by_program = false;
         self.collective = collective;
     }
@@ -122,8 +137,15 @@ impl Op {
             checked: checked.clone(),
             combine,
             otherwise,
-            asked: false,
+            cards: CardStage::Undecided,
         })));
+    }
+
+    /// The call that may be direct begins now and shows its cards.
+    pub fn shows_cards(&mut self) {
+        if let Some(Next::Direct(then)) = &mut self.then {
+            then.cards = CardStage::Decided;
+        }
     }
 
     /// An exact sum, whose launches are made one by one.
@@ -164,7 +186,7 @@ impl Op {
     /// Tells all who wait how it ended.
     pub fn finish(&mut self, result: &Result<()>) {
         if let Some(note) = self.note.take() {
-            note.ended(result);
+            note.ended(self.cards_said, result);
         }
         for watcher in self.watchers.drain(..).filter_map(|watched| watched.1) {
             watcher.finish(result.clone());

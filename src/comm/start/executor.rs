@@ -11,16 +11,20 @@ use crate::comm::flight::direct::Direct;
 use crate::comm::network::Network;
 use crate::comm::owned::Exec;
 use crate::comm::owned::{self, Faults, Members, Reused, Sizes, Totals};
-use crate::config;
-use crate::exec::host::trials::StoreTrials;
+use crate::config::{self, Settings};
+use crate::exec::host::trials::{LEAST_OVER_SLOTS, StoreTrials};
 use crate::exec::host::{HostEngine, Wires, launch};
 use crate::plan::{Geometry, Nodes};
 use crate::proxy::service::Address;
 use crate::transport::cma::{Mark, MarkCard};
 use crate::transport::segment::Nonce;
+use crate::tune::form::WAITED_BELOW;
 use crate::tune::stores::Stores;
 use crate::tune::{Inputs, Table};
 use std::collections::VecDeque;
+
+// Launches try kinds of store from this size on, and a message that is waited for does not.
+const _: () = assert!(WAITED_BELOW == LEAST_OVER_SLOTS);
 
 /// Connections, tables and kernels of a rank.
 pub(in crate::comm) fn exec(
@@ -52,12 +56,7 @@ pub(in crate::comm) fn exec(
         Stores::Cached => usize::MAX,
         Stores::Streamed => launch::stream_bytes(inputs.oversubscribed),
     };
-    let told = match settings.stores() {
-        config::Stores::Cached => Some(false),
-        config::Stores::Streamed => Some(true),
-        config::Stores::Auto => None,
-    };
-    let trials = StoreTrials::new(told);
+    let trials = StoreTrials::new(told_to_stream(settings));
     // A plan whose connections take channels in turn is there once for each.
     let plans = (owned::PLANS + owned::PLANS_PER_RANK * nranks as usize) * usize::from(turns);
     Exec {
@@ -88,9 +87,19 @@ pub(in crate::comm) fn exec(
             folds: network.and_then(|network| network.folds),
         },
         past: Default::default(),
+        cards: None,
         device: None,
         stalled: Stood::default(),
         faults: Faults::new(flip.map(|flip| (flip.call, flip.slot))),
+    }
+}
+
+/// Whether the settings say that results are written past the cache, or that they are not.
+fn told_to_stream(settings: &Settings) -> Option<bool> {
+    match settings.stores() {
+        config::Stores::Cached => Some(false),
+        config::Stores::Streamed => Some(true),
+        config::Stores::Auto => None,
     }
 }
 

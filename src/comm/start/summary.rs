@@ -11,7 +11,8 @@ use crate::comm::owned::OnDevice;
 use crate::comm::queue::Queue;
 use crate::config::{Layer, Settings, Value};
 use crate::plan::{Collective, Nodes};
-use crate::tune::{Table, device};
+use crate::tune::messages::MOST_MESSAGE_BYTES;
+use crate::tune::{Asked, Route, Table, ToldRoute, device};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -170,15 +171,7 @@ fn algorithms(table: &Table, on_device: Option<bool>) -> Vec<String> {
         let mut last: Option<String> = None;
         // The one-shot limit may lie inside a class: it ends one range and begins the next.
         for bytes in sizes(table.oneshot_limit(collective)) {
-            let chosen = table.choose(collective, bytes);
-            let choice = match on_device {
-                None => chosen,
-                Some(has_ll128) => device::choice(table, (collective, bytes), chosen, has_ll128),
-            };
-            let way = match choice.composed {
-                true => "two in a row".to_owned(),
-                false => choice.words(),
-            };
+            let way = way(table, &Asked::plain(collective, bytes), on_device);
             if last.as_ref() != Some(&way) {
                 if from.replace(bytes).is_some() {
                     let _ = write!(text, "; from {} ", size(bytes));
@@ -192,10 +185,22 @@ fn algorithms(table: &Table, on_device: Option<bool>) -> Vec<String> {
     Collective::ALL.into_iter().filter(told).map(line).collect()
 }
 
-/// Sizes at which the choice may change.
+/// The way of a blocking call.
+fn way(table: &Table, asked: &Asked, on_device: Option<bool>) -> String {
+    let Some(has_ll128) = on_device else {
+        return ToldRoute::of(Route::of(asked, table), asked, table).words();
+    };
+    let mut told = ToldRoute::of(device::route(asked, table), asked, table);
+    let call = (asked.collective, asked.bytes);
+    let fit = |choice| device::choice(table, call, choice, has_ll128);
+    told.choice = told.choice.map(fit);
+    told.words()
+}
+
+/// Sizes at which the choice or the form may change.
 fn sizes(limit: usize) -> Vec<usize> {
     let mut sizes: Vec<usize> = (3..LARGEST_CLASS).map(|class| 1 << class).collect();
-    sizes.push(limit.max(8));
+    sizes.extend([limit.max(8), MOST_MESSAGE_BYTES + 1]);
     sizes.sort_unstable();
     sizes.dedup();
     sizes
@@ -273,7 +278,11 @@ mod tests {
             .unwrap();
         let exec = comms[0].queue.user().unwrap();
         for bytes in [8, 1 << 12, 1 << 20, 1 << 26] {
-            let way = exec.table.choose(Collective::Broadcast, bytes).words();
+            let way = way(
+                &exec.table,
+                &Asked::plain(Collective::Broadcast, bytes),
+                None,
+            );
             assert!(broadcast.contains(&way), "{broadcast}: {way}");
         }
     }

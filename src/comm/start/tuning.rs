@@ -131,6 +131,7 @@ fn for_machine(
         ),
         measured: measured.of_arrangement(machine.nodes, machine.per_node),
         direct: settings.direct(),
+        compares: settings.check(),
         channel_bytes: Inputs::HOST_CHANNEL_BYTES,
     })
 }

@@ -14,7 +14,7 @@ use super::oneshot::SmallCall;
 use super::ran::Executor;
 use super::schedule::Latest;
 use super::scratch::Sources;
-use super::trials::{LEAST_OVER_SLOTS, StoreTrials};
+use super::trials::StoreTrials;
 use super::wires::Wires;
 use crate::base::{Error, Result, clock};
 use crate::dtype;
@@ -22,7 +22,7 @@ use crate::exec::Waiting;
 use crate::exec::order::{LaunchOrder, MessageOrder, Planner, SmallOrder};
 use crate::exec::stop::{Progress, Stop};
 use crate::plan::cache::Key;
-use crate::plan::{Cache, Collective, Geometry, Placing, Protocol};
+use crate::plan::{Cache, Geometry, Placing, Protocol};
 use crate::wire::ports::Ports;
 use std::sync::Arc;
 
@@ -33,8 +33,6 @@ pub struct HostEngine {
     plans: Cache<Bound>,
     /// Fold functions of each type and operation.
     pub kernels: Kernels,
-    /// Messages of fewer bytes move as they are waited for.
-    awaits_below: usize,
     /// How results are written.
     trials: StoreTrials,
     /// The places of one fold.
@@ -59,9 +57,7 @@ impl HostEngine {
     ) -> HostEngine {
         let ranks = wires.ranks();
         wires.stream_bytes = stream_bytes;
-        let awaits = !wires.carried.somewhere() && !wires.sends_meet;
         HostEngine {
-            awaits_below: if awaits { LEAST_OVER_SLOTS } else { 0 },
             kernels: Kernels::new(ranks as u32),
             plans: Cache::new(plans),
             trials,
@@ -72,19 +68,6 @@ impl HostEngine {
             refuses_to_bind: None,
             wires,
         }
-    }
-
-    /// Whether a small collective that consists of messages moves as it is waited for.
-    #[inline(always)]
-    pub fn awaits(&self, collective: Collective) -> bool {
-        let alike = matches!(collective, Collective::Gather | Collective::Reduce);
-        alike && !self.wires.carried.somewhere()
-    }
-
-    /// Whether a message of so many bytes does. For larger ones launches try what is better.
-    #[inline(always)]
-    pub fn awaits_message(&self, bytes: usize) -> bool {
-        bytes < self.awaits_below
     }
 
     /// The ends of this rank's connections.

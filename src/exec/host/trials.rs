@@ -33,7 +33,7 @@ const LARGE: usize = 4 << 20;
 const UNTRIED_STREAM_BYTES: usize = 4 << 20;
 
 /// Calls over slots with less data than this write results in the ordinary way.
-pub(super) const LEAST_OVER_SLOTS: usize = 2 << 20;
+pub const LEAST_OVER_SLOTS: usize = 2 << 20;
 
 /// Calls that have a trial of their own: direct or not, the collective, the power of two.
 type TrialClass = (bool, Collective, u32);

@@ -342,6 +342,7 @@ def told_of_the_wait(text, signal):
     for rank in (0, 2, 3):
         said = report_of(text, rank)
         for word in (signal, "collective 4, AllReduce of 2048 double, sum", "route ",
+                     ", form interpreted",
                      "phase `waiting`", "rank 1 on node1"):
             assert word in said, (word, said)
     said = report_of(text, 1)

@@ -55,7 +55,7 @@ impl Ways {
         };
         let route = Route::of(&asked, &self.table);
         match (route, route.choice(&asked, &self.table)) {
-            (Route::Exact, _) => "exact".to_string(),
+            (Route::Exact { .. }, _) => "exact".to_string(),
             (_, Some(choice)) => word(collective, &choice),
             (Route::Nothing, None) => "nothing".to_string(),
             (_, None) => {
