@@ -177,9 +177,9 @@ KOLO_FN void store_line128(void* mine, Vector v) {
 
 // ---- waiting
 
-// Looks in vain between two looks at the abort flag, about half a millisecond. The flag lies in
-// memory of the host, and all loads of a multiprocessor wait behind such a look: with one in 64, a
-// fold of 132 blocks took twelve times as long (H200).
+// Looks in vain between two looks at the abort flag: some milliseconds. The flag lies in memory
+// of the host, and all loads of a multiprocessor wait behind such a look: with one in 64, a fold of
+// 132 blocks took twelve times as long (H200).
 constexpr u32 ABORT_EVERY = 10000;
 
 // Before the next look at what somebody else writes.

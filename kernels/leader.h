@@ -74,12 +74,12 @@ struct Leader {
         stopped = shared.abandoned != 0;
       }
       if (!settle() && !moved) {
-        stopped = is_aborted();
+        stopped = is_aborted(mine);
       }
     }
     while (settled != issued) {
       if (!settle()) {
-        is_aborted();
+        is_aborted(1);
       }
     }
     if (me == 0) {
@@ -383,7 +383,7 @@ struct Leader {
   // Waits until the frame that the next one replaces is done. False: the launch is aborted.
   KOLO_FN bool wait_for_room() {
     while (issued - settled == 2) {
-      if (!settle() && is_aborted()) {
+      if (!settle() && is_aborted(1)) {
         return false;
       }
     }
@@ -414,10 +414,13 @@ struct Leader {
     return moved;
   }
 
-  // After a look in vain: whether the launch is aborted.
-  KOLO_FN bool is_aborted() {
+  // After so many looks in vain: whether the launch is aborted.
+  KOLO_FN bool is_aborted(u32 looks) {
     dev::spin();
-    if (++idle % dev::ABORT_EVERY == 0 && me == 0 && dev::load_relaxed4((const u32*)launch.abort)) {
+    idle += looks;
+    bool asks = idle >= dev::ABORT_EVERY;
+    idle = asks ? 0 : idle;
+    if (asks && me == 0 && dev::load_relaxed4((const u32*)launch.abort)) {
       dev::shared_store_release(&shared.abandoned, 1);
     }
     bool aborted = dev::from_thread(shared.abandoned, 0) != 0;

@@ -81,9 +81,10 @@ struct Simple {
     u32 width = frame.shift != NO_SHIFT ? 16 : moves ? common_width(frame) : 0;
     u64 head = frame.bytes, middle = 0;
     if (width > E::BYTES) {
-      head = (width - frame.place[0] % width) % width;
+      // By masks, as widths are powers of two: a frame takes no division.
+      head = (0 - frame.place[0]) & (width - 1);
       head = head < frame.bytes ? head : frame.bytes;
-      middle = (frame.bytes - head) / width * width;
+      middle = (frame.bytes - head) & ~(u64)(width - 1);
     }
     if (moves && width == 16) {
       move<16>(frame, head, middle, worker);
