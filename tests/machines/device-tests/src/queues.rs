@@ -4,7 +4,7 @@
 //! kernel that ends at once. Whatever has not ended after a while waits for a spinning one.
 
 use crate::litmus::{self, MEET, Trial};
-use crate::report::{Failure, Outcome, Verdict};
+use crate::report::{Failure, Outcome, Verdict, hold};
 use crate::world::{QUEUES, Setup};
 use kolo::cuda::{
     Context, DeviceEvent, DeviceKernels, DeviceMemory, OwnStream, PinnedMemory, fill_async,
@@ -112,6 +112,8 @@ impl Device {
             std::thread::sleep(Duration::from_millis(2));
             left.retain(|&at| !others[at].id().is_over(&self.context).unwrap_or(false));
         }
+        let spun = events.iter().map(DeviceEvent::is_over);
+        let ended = spun.collect::<Result<Vec<bool>, _>>()?;
         for at in 0..spinning.len() {
             // SAFETY: the memory has two words for each kernel, aligned to pages.
             let word = unsafe { &*words.as_ptr().cast::<AtomicU64>().add(2 * at + 1) };
@@ -120,6 +122,9 @@ impl Device {
         for stream in spinning.iter().chain(others) {
             stream.synchronize()?;
         }
+        hold(!ended.contains(&true), || {
+            format!("kernels did not spin as long as the others were given: {ended:?}")
+        })?;
         all.map(|()| left)
     }
 }
