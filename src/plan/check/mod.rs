@@ -182,7 +182,7 @@ pub fn check_sequence(calls: &[Call], capacity: u32) -> Result<(), Counterexampl
             })
             .collect();
         sequence.push(tokens::Call {
-            block: net.add(&items)?,
+            block: pairing::add(&mut net, &items)?,
             rounds: call.rounds,
             slices: call.slices,
             release: call.release,
@@ -202,7 +202,7 @@ fn check_items(
     options: &Options,
 ) -> Result<Report, Counterexample> {
     let mut net = Net::new(nranks);
-    let block = net.add(items)?;
+    let block = pairing::add(&mut net, items)?;
     let mut least_tokens = Vec::with_capacity(options.slices.len());
     for &slices in &options.slices {
         least_tokens.push(least(&net, block, rounds, slices, options)?);

@@ -221,7 +221,6 @@ impl<'a> Net<'a> {
             follows,
             places,
         };
-        self.pair(&block)?;
         self.blocks.push(block);
         Ok(self.blocks.len() - 1)
     }

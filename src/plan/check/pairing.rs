@@ -1,16 +1,17 @@
 //! Pairing: what the k-th send on a connection meets is the k-th receive, whatever the timing.
 
-use super::net::{Block, Event, Net, Wire};
+use super::net::{Block, Event, Item, Net, Wire};
 use super::report::{Counterexample, link_text};
 
-impl Net<'_> {
-    /// Every send of a round meets a receive that expects just this.
-    ///
-    /// # Errors
-    /// The first token that does not.
-    pub(super) fn pair(&self, block: &Block) -> Result<(), Counterexample> {
-        pair(self, block)
-    }
+/// Adds what all ranks run in one call to the network, where every send of a round meets a receive
+/// that expects just this. Returns the number of the block.
+///
+/// # Errors
+/// A fault of structure, or the first token that meets another receive or none.
+pub(super) fn add<'a>(net: &mut Net<'a>, items: &[Item<'a>]) -> Result<usize, Counterexample> {
+    let number = net.add(items)?;
+    pair(net, &net.blocks[number])?;
+    Ok(number)
 }
 
 fn pair(net: &Net, block: &Block) -> Result<(), Counterexample> {
