@@ -9,18 +9,18 @@
 //! they are told as what an unknown program said, and the search goes on. They never end it, and
 //! nothing of them becomes part of an error or of its remedy.
 
-use super::frame::{self, FrameKind, Hello, PROTOCOL, Purpose, UNKNOWN_ID};
+use super::frame::{self, Frame, FrameKind, Hello, PROTOCOL, Purpose, UNKNOWN_ID};
 use super::link::{RankLink, Seen, Side};
 use super::net::{self, Dial};
-use super::rendezvous::{Rendezvous, told};
 use super::report::printable;
 use super::settings::NetSettings;
 use super::stream::Stream;
+use super::unique_id::UniqueId;
 use crate::base::clock::{Moment, now};
 use crate::base::{Error, Result};
 use crate::trust::knock::{Knock, Reply};
 use crate::trust::proof;
-use crate::trust::secrets;
+use crate::trust::secrets::{self, Secrets};
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -61,9 +61,31 @@ enum Doubt {
     NoRoot,
 }
 
-impl Rendezvous<'_> {
+/// One rank on its way to the root: who it is, and whom it looks for.
+pub(super) struct Joiner<'a> {
+    pub id: &'a UniqueId,
+    pub secrets: Secrets,
+    pub rank: u32,
+    pub nranks: u32,
+    pub settings: &'a NetSettings,
+    /// The begin of its search.
+    pub start: Moment,
+}
+
+impl Joiner<'_> {
+    /// Words to `target` that say who this rank is, and at which address it listens.
+    pub fn hello(&self, target: u32, address: SocketAddr) -> Hello {
+        Hello {
+            rank: self.rank,
+            nranks: self.nranks,
+            target,
+            address,
+            credential: Vec::new(),
+        }
+    }
+
     /// Connects to the root, again if need be, until the root says welcome.
-    pub(super) fn check_in(&self, address: SocketAddr) -> Result<RankLink> {
+    pub fn check_in(&self, address: SocketAddr) -> Result<RankLink> {
         self.take_turn()?;
         // A named root may start later than this rank; any other was there first.
         let (limit, refusal_limit) = match self.id.is_named() {
@@ -329,7 +351,7 @@ impl Rendezvous<'_> {
         )
     }
 
-    pub(super) fn not_a_root(&self) -> Error {
+    pub fn not_a_root(&self) -> Error {
         Error::usage(
             format!(
                 "what listens at {} does not answer as kolo does",
@@ -360,7 +382,7 @@ impl Search {
     }
 
     /// Tells, once and for a few, who does not prove himself: the user may know what to make of it.
-    fn tell(&mut self, rank: &Rendezvous, place: SocketAddr, doubt: &Doubt) {
+    fn tell(&mut self, rank: &Joiner, place: SocketAddr, doubt: &Doubt) {
         let is_known = self.told.iter().any(|it| it.0 == place && it.1 == *doubt);
         if is_known || self.told.len() == MOST_TOLD {
             return;
@@ -390,7 +412,7 @@ impl Search {
 
     fn connect(
         &mut self,
-        rank: &Rendezvous,
+        rank: &Joiner,
         dial: &mut Dial,
         limit_of_all: Duration,
     ) -> Result<Stream> {
@@ -409,4 +431,11 @@ impl Search {
             rank.settings.wait(&mut Vec::from_iter(entry), limit)?;
         }
     }
+}
+
+/// The error of another rank, in a frame that ends a wait.
+pub(super) fn told(frame: &Frame) -> Error {
+    frame
+        .reported()
+        .unwrap_or_else(|| Error::internal("a refusal arrived that cannot be read"))
 }

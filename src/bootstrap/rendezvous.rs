@@ -4,6 +4,7 @@
 //! Every wait is a poll loop that also listens to the root, so that whatever goes wrong at
 //! another rank ends the wait here with that rank's name.
 
+use super::check_in::{Joiner, told};
 use super::frame::{self, Frame, FrameKind, Go, Hello, PROTOCOL, Purpose};
 use super::link::{RankLink, Seen, Side};
 use super::net::{self, Dial};
@@ -20,7 +21,7 @@ use crate::trust::door::{Door, Entry, Keeper, Verdict};
 use crate::trust::knock::{Knock, Reply};
 use crate::trust::proof::{self, Key};
 use crate::trust::secret::Secret;
-use crate::trust::secrets::{GIVEN, Secrets};
+use crate::trust::secrets::GIVEN;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -30,12 +31,7 @@ const WORDS_LIMIT: Duration = Duration::from_secs(1);
 
 /// One rank on its way into the ring.
 pub struct Rendezvous<'a> {
-    pub(super) id: &'a UniqueId,
-    pub(super) secrets: Secrets,
-    pub(super) rank: u32,
-    pub(super) nranks: u32,
-    pub(super) settings: &'a NetSettings,
-    pub(super) start: Moment,
+    joiner: Joiner<'a>,
     /// Last notice of the root about who is missing.
     notice: String,
 }
@@ -125,13 +121,16 @@ impl<'a> Rendezvous<'a> {
         nranks: u32,
         settings: &'a NetSettings,
     ) -> Result<Rendezvous<'a>> {
-        Ok(Rendezvous {
+        let joiner = Joiner {
             id,
             secrets: id.secrets(settings)?,
             rank,
             nranks,
             settings,
             start: now(),
+        };
+        Ok(Rendezvous {
+            joiner,
             notice: String::new(),
         })
     }
@@ -139,14 +138,14 @@ impl<'a> Rendezvous<'a> {
     /// Meets the others; `None` when this rank is alone.
     pub fn meet(mut self) -> Result<Option<Neighbours>> {
         // Slurm's names of nodes say nothing of the network that is meant for the job.
-        let is_network = self.id.is_named() && !self.id.is_by_slurm();
-        let meeting_point = is_network.then(|| self.id.address().ip());
+        let is_network = self.joiner.id.is_named() && !self.joiner.id.is_by_slurm();
+        let meeting_point = is_network.then(|| self.joiner.id.address().ip());
         // Nor does an own name that stands for the loopback, where the others are elsewhere.
         let meeting_point =
-            meeting_point.filter(|ip| !self.id.is_everywhere() || !ip.is_loopback());
-        let interface = &self.settings.interfaces(meeting_point)?[0];
+            meeting_point.filter(|ip| !self.joiner.id.is_everywhere() || !ip.is_loopback());
+        let interface = &self.joiner.settings.interfaces(meeting_point)?[0];
         let (listener, address) = opening::open(interface.socket_address(0), &interface.name)?;
-        let mut root = self.check_in(address)?;
+        let mut root = self.joiner.check_in(address)?;
         let go = match self.wait_for_all(&mut root) {
             Ok(go) => go,
             Err(error) => {
@@ -154,22 +153,22 @@ impl<'a> Rendezvous<'a> {
                 return Err(error);
             }
         };
-        if self.nranks == 1 {
+        if self.joiner.nranks == 1 {
             ready(&mut root);
             return Ok(None);
         }
-        let limit = self.settings.connect_limit;
+        let limit = self.joiner.settings.connect_limit;
         let mut linking = Linking {
             root,
             listener,
-            door: Door::new(PROTOCOL, office::limits(self.settings.hello_limit)),
+            door: Door::new(PROTOCOL, office::limits(self.joiner.settings.hello_limit)),
             dial: Dial::start(vec![go.next], limit, net::REFUSAL_LIMIT),
             next: Next::Dialling,
             prev: None,
             keeper: Neighbour {
                 secret: go.secret(),
-                rank: self.rank,
-                nranks: self.nranks,
+                rank: self.joiner.rank,
+                nranks: self.joiner.nranks,
             },
         };
         match self.link(&mut linking, &go, address) {
@@ -192,34 +191,24 @@ impl<'a> Rendezvous<'a> {
         }
     }
 
-    pub(super) fn hello(&self, target: u32, address: SocketAddr) -> Hello {
-        Hello {
-            rank: self.rank,
-            nranks: self.nranks,
-            target,
-            address,
-            credential: Vec::new(),
-        }
-    }
-
     fn wait_for_all(&mut self, root: &mut RankLink) -> Result<Go> {
         let mut asked: Option<Moment> = None;
         loop {
             match root.receive() {
                 Seen::Frame(frame) => match frame.kind {
                     FrameKind::Go => {
-                        return record::decode(&frame.body).map_err(|_| self.not_a_root());
+                        return record::decode(&frame.body).map_err(|_| self.joiner.not_a_root());
                     }
                     FrameKind::Refused | FrameKind::Abort => return Err(told(&frame)),
                     FrameKind::Notice if asked.is_some() => {
                         self.notice = printable(&frame.body);
                         self.time_left()?;
                     }
-                    FrameKind::Notice => self.note(&frame, &self.settings.warn.clone()),
+                    FrameKind::Notice => self.note(&frame, &self.joiner.settings.warn.clone()),
                     _ => {}
                 },
                 Seen::Closed(words) => return Err(self.root_ended(&words)),
-                Seen::Garbage => return Err(self.not_a_root()),
+                Seen::Garbage => return Err(self.joiner.not_a_root()),
                 Seen::Nothing => {
                     let left = match (self.time_left(), asked) {
                         (Ok(left), _) => left,
@@ -233,7 +222,7 @@ impl<'a> Rendezvous<'a> {
                         (Err(error), Some(since)) if since.past(WORDS_LIMIT) => return Err(error),
                         (Err(_), Some(since)) => Some(net::left(since, WORDS_LIMIT)),
                     };
-                    self.settings.wait(&mut vec![root.watch()], left)?;
+                    self.joiner.settings.wait(&mut vec![root.watch()], left)?;
                 }
             }
         }
@@ -243,9 +232,9 @@ impl<'a> Rendezvous<'a> {
         self.notice = printable(&frame.body);
         warn(&format!(
             "kolo: rank {} of {} has waited {} s for the other ranks to start; {}{}",
-            self.rank,
-            self.nranks,
-            self.start.elapsed().as_secs(),
+            self.joiner.rank,
+            self.joiner.nranks,
+            self.joiner.start.elapsed().as_secs(),
             self.notice,
             self.where_it_listens()
         ));
@@ -282,7 +271,7 @@ impl<'a> Rendezvous<'a> {
                     limit = net::sooner(limit, pause);
                 }
             }
-            self.settings.wait(&mut set, limit)?;
+            self.joiner.settings.wait(&mut set, limit)?;
         }
     }
 
@@ -297,7 +286,7 @@ impl<'a> Rendezvous<'a> {
                 }
                 Seen::Frame(_) => {}
                 Seen::Closed(words) => return Err(self.root_ended(&words)),
-                Seen::Garbage => return Err(self.not_a_root()),
+                Seen::Garbage => return Err(self.joiner.not_a_root()),
             }
         }
     }
@@ -361,7 +350,7 @@ impl<'a> Rendezvous<'a> {
     }
 
     fn knock_at_next(&self, stream: Stream, go: &Go, own: SocketAddr) -> Result<Knock<Stream>> {
-        let (said, nonce) = (self.hello(self.next().0, own), proof::random()?);
+        let (said, nonce) = (self.joiner.hello(self.next().0, own), proof::random()?);
         let hello = said.encode(Purpose::Ring, go.secret().public(), GIVEN, nonce);
         Ok(Knock::new(stream, PROTOCOL, &hello))
     }
@@ -383,39 +372,41 @@ impl<'a> Rendezvous<'a> {
     }
 
     fn next(&self) -> Rank {
-        Rank((self.rank + 1) % self.nranks)
+        Rank((self.joiner.rank + 1) % self.joiner.nranks)
     }
 
     fn prev(&self) -> Rank {
-        Rank((self.rank + self.nranks - 1) % self.nranks)
+        Rank((self.joiner.rank + self.joiner.nranks - 1) % self.joiner.nranks)
     }
 
     /// Where rank 0 waits for the others, in its own words about itself.
     fn where_it_listens(&self) -> String {
-        let (place, port) = (self.id.place(), self.id.address().port());
-        match (self.rank, self.id.is_named()) {
-            (0, true) if self.id.is_everywhere() && !self.id.is_by_slurm() => {
+        let (place, port) = (self.joiner.id.place(), self.joiner.id.address().port());
+        match (self.joiner.rank, self.joiner.id.is_named()) {
+            (0, true) if self.joiner.id.is_everywhere() && !self.joiner.id.is_by_slurm() => {
                 format!(
                     "; rank 0 listens at port {port} of all addresses of this machine ({place})"
                 )
             }
-            (0, true) if !self.id.is_by_slurm() => format!("; rank 0 listens at {place} only"),
+            (0, true) if !self.joiner.id.is_by_slurm() => {
+                format!("; rank 0 listens at {place} only")
+            }
             _ => String::new(),
         }
     }
 
     /// Time until the timeout (`None`: no limit), or the error that it has passed.
     fn time_left(&self) -> Result<Option<Duration>> {
-        let Some((timeout, name)) = self.settings.meeting_limit() else {
+        let Some((timeout, name)) = self.joiner.settings.meeting_limit() else {
             return Ok(None);
         };
-        if !self.start.past(timeout) {
-            return Ok(Some(net::left(self.start, timeout)));
+        if !self.joiner.start.past(timeout) {
+            return Ok(Some(net::left(self.joiner.start, timeout)));
         }
         let mut what = format!(
             "waited {:.1} s for the other ranks of {} to start",
             timeout.as_secs_f64(),
-            self.nranks
+            self.joiner.nranks
         );
         if !self.notice.is_empty() {
             what += &format!("; {}{}", self.notice, self.where_it_listens());
@@ -434,7 +425,11 @@ impl<'a> Rendezvous<'a> {
             self.next(),
             self.prev()
         );
-        let name = self.settings.meeting_limit().map_or("", |(_, name)| name);
+        let name = self
+            .joiner
+            .settings
+            .meeting_limit()
+            .map_or("", |(_, name)| name);
         error.remedy = format!(
             "check that every node can reach the others on the interface that KOLO_SOCKET_IFNAME \
              chooses, or raise {name}"
@@ -449,7 +444,7 @@ impl<'a> Rendezvous<'a> {
             format!(
                 "the process that calls the roll, at {}, was lost before the start was complete: \
                  {words}",
-                self.id.address()
+                self.joiner.id.address()
             ),
             "look into the output of rank 0 or of the process that called koloGetUniqueId",
         )
@@ -473,12 +468,6 @@ fn tell(link: &mut RankLink, error: &Error) {
 fn tell_root(root: &mut RankLink, error: &Error) {
     tell(root, error);
     root.await_end(WORDS_LIMIT);
-}
-
-pub(super) fn told(frame: &Frame) -> Error {
-    frame
-        .reported()
-        .unwrap_or_else(|| Error::internal("a refusal arrived that cannot be read"))
 }
 
 fn unreachable_next(next: Rank, address: SocketAddr, error: &io::Error) -> Error {
