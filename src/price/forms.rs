@@ -10,6 +10,9 @@
 //! The forms are estimates: contention is counted, but orders of arrival are not. Tests hold them
 //! against the simulator, which runs the plans themselves (`tests/tuner.rs`).
 
+mod bundle;
+mod call;
+mod exchange;
 mod flat;
 mod hop;
 mod levels;
@@ -18,8 +21,8 @@ mod packed;
 mod spread;
 
 use super::Site;
-use super::cluster::Level;
 use crate::plan::{Algorithm, Collective, Geometry};
+use call::Call;
 
 /// The time of a call in nanoseconds; `None` where there is no closed form. `bytes` is what the
 /// call's count says: all data, or one rank's block. The costs of the site are those of the
@@ -41,25 +44,25 @@ pub fn time_ns(
     };
     let time = match algorithm {
         Algorithm::Local => bytes as f64 * (site.costs.read_ns + site.costs.write_ns),
-        Algorithm::Ring => call.ring()?,
-        Algorithm::OneShot => call.one_shot()?,
-        Algorithm::Bundle => call.bundle()?,
-        Algorithm::RecursiveDoubling => call.recursive_doubling()?,
-        Algorithm::Dissemination => call.dissemination()?,
-        Algorithm::Binomial => call.binomial()?,
-        Algorithm::Pairwise => call.pairwise()?,
-        Algorithm::Chain => call.chain()?,
-        Algorithm::Tree => call.tree()?,
-        Algorithm::TwoShot => call.two_shot()?,
-        Algorithm::HalvingDoubling => call.halving_doubling()?,
-        Algorithm::Bruck => call.bruck()?,
-        Algorithm::Pat => call.pat()?,
-        Algorithm::Nvls => call.nvls()?,
-        Algorithm::Hierarchical => call.hierarchical()?,
-        Algorithm::Leader => call.leader()?,
-        Algorithm::NvlsTree => call.nvls_tree()?,
-        Algorithm::CollNet => call.collnet()?,
-        Algorithm::Ordered => call.ordered()?,
+        Algorithm::Ring => flat::ring(&call)?,
+        Algorithm::OneShot => flat::one_shot(&call)?,
+        Algorithm::Bundle => bundle::bundle(&call)?,
+        Algorithm::RecursiveDoubling => logarithmic::recursive_doubling(&call)?,
+        Algorithm::Dissemination => logarithmic::dissemination(&call)?,
+        Algorithm::Binomial => logarithmic::binomial(&call)?,
+        Algorithm::Pairwise => logarithmic::pairwise(&call)?,
+        Algorithm::Chain => spread::chain(&call)?,
+        Algorithm::Tree => spread::tree(&call)?,
+        Algorithm::TwoShot => spread::two_shot(&call)?,
+        Algorithm::HalvingDoubling => packed::halving_doubling(&call)?,
+        Algorithm::Bruck => packed::bruck(&call)?,
+        Algorithm::Pat => packed::pat(&call)?,
+        Algorithm::Nvls => packed::nvls(&call)?,
+        Algorithm::Hierarchical => levels::hierarchical(&call)?,
+        Algorithm::Leader => levels::leader(&call)?,
+        Algorithm::NvlsTree => levels::nvls_tree(&call)?,
+        Algorithm::CollNet => levels::collnet(&call)?,
+        Algorithm::Ordered => levels::ordered(&call)?,
         #[allow(
             unreachable_patterns,
             reason = "a new algorithm runs without a form, too"
@@ -67,62 +70,4 @@ pub fn time_ns(
         _ => return None,
     };
     Some(time + site.costs.call_ns)
-}
-
-/// One call to be priced.
-struct Call<'a> {
-    collective: Collective,
-    bytes: f64,
-    channels: f64,
-    geometry: Geometry,
-    site: &'a Site,
-    n: f64,
-}
-
-impl Call<'_> {
-    /// Puts the call on another machine.
-    fn on<'a>(&self, site: &'a Site) -> Call<'a> {
-        Call {
-            site,
-            n: f64::from(site.machine.nranks()),
-            ..*self
-        }
-    }
-
-    fn level(&self, distance: u32) -> Level {
-        self.site.machine.level(0, distance)
-    }
-
-    /// Slices that a connection holds.
-    fn depth(&self) -> f64 {
-        f64::from(self.geometry.slots / self.geometry.slice_steps)
-    }
-
-    /// Rounds of `per_round` bytes of the call, and the bytes of each.
-    fn rounds(&self, per_round: f64) -> (f64, f64) {
-        let rounds = (self.bytes / self.channels / per_round).ceil().max(1.0);
-        (rounds, self.bytes / rounds)
-    }
-
-    /// Which part of the other ranks is how far away.
-    fn everybody(&self) -> Vec<(f64, Level)> {
-        let machine = &self.site.machine;
-        // One rank alone has nobody to reach: all parts are 0.
-        let others = f64::from(machine.nranks().max(2) - 1);
-        let same = |groups: u32| {
-            let ranks = machine.per_node.div_ceil(groups.max(1));
-            f64::from(ranks - 1)
-        };
-        let node = same(1);
-        let socket = same(machine.sockets);
-        let cache = same(machine.sockets.max(1) * machine.caches.max(1));
-        let mut parts = vec![
-            ((others - node) / others, Level::Network),
-            ((node - socket) / others, Level::Node),
-            ((socket - cache) / others, Level::Socket),
-            (cache / others, Level::Cache),
-        ];
-        parts.retain(|(part, _)| *part > 0.0);
-        parts
-    }
 }

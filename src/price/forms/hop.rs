@@ -38,10 +38,25 @@ pub(super) const FOLD_ON: Work = Work {
     folds: 1.0,
 };
 
-impl Site {
+/// One kind of hand-over.
+#[derive(Clone, Copy)]
+pub(super) struct Hop {
+    pub latency_ns: f64,
+    pub core_ns: f64,
+    pub core_byte_ns: f64,
+    link_ns: f64,
+    link_byte_ns: f64,
+    /// Ranks of a core.
+    pub crowd: f64,
+    /// Time in which a core turns to another rank.
+    switch_ns: f64,
+    by_reader: bool,
+}
+
+impl Hop {
     /// Times of one round of hand-overs at `level`, `flows` of which at once leave each node.
-    pub(super) fn hop(&self, level: Level, work: Work, flows: f64) -> Hop {
-        let (costs, machine) = (&self.costs, &self.machine);
+    pub fn at(site: &Site, level: Level, work: Work, flows: f64) -> Hop {
+        let (costs, machine) = (&site.costs, &site.machine);
         let cost = costs.level(level);
         let by_reader = cost.carrier == Carrier::Reader;
         let fetch_ns = if by_reader {
@@ -68,7 +83,7 @@ impl Site {
         let (link_ns, link_byte_ns) = match by_reader {
             false => (
                 cost.gap_ns * shared.max(1.0),
-                cost.byte_ns * shared.max(1.0) * self.taper(level),
+                cost.byte_ns * shared.max(1.0) * taper(site, level),
             ),
             true => (0.0, costs.memory_ns * shared),
         };
@@ -84,33 +99,6 @@ impl Site {
         }
     }
 
-    /// How much narrower the network is where many nodes cross leaf switches at once.
-    pub(super) fn taper(&self, level: Level) -> f64 {
-        let machine = &self.machine;
-        let crosses = machine.leaf_nodes > 0 && machine.nodes > machine.leaf_nodes;
-        match level == Level::Network && crosses && machine.leaf_nodes > 1 {
-            true => f64::from(machine.taper.max(1)),
-            false => 1.0,
-        }
-    }
-}
-
-/// One kind of hand-over.
-#[derive(Clone, Copy)]
-pub(super) struct Hop {
-    pub latency_ns: f64,
-    pub core_ns: f64,
-    pub core_byte_ns: f64,
-    link_ns: f64,
-    link_byte_ns: f64,
-    /// Ranks of a core.
-    pub crowd: f64,
-    /// Time in which a core turns to another rank.
-    switch_ns: f64,
-    by_reader: bool,
-}
-
-impl Hop {
     /// From the readiness of a token of `bytes` at one rank to that at the next one, while nobody
     /// else wants the core.
     pub fn path(&self, bytes: f64) -> f64 {
@@ -159,6 +147,16 @@ impl Hop {
         let work = tokens * self.core_ns + bytes * self.core_byte_ns;
         let core = (self.switch_ns + work) * self.crowd;
         core.max(tokens * self.link_ns + bytes * self.link_byte_ns)
+    }
+}
+
+/// How much narrower the network is where many nodes cross leaf switches at once.
+pub(super) fn taper(site: &Site, level: Level) -> f64 {
+    let machine = &site.machine;
+    let crosses = machine.leaf_nodes > 0 && machine.nodes > machine.leaf_nodes;
+    match level == Level::Network && crosses && machine.leaf_nodes > 1 {
+        true => f64::from(machine.taper.max(1)),
+        false => 1.0,
     }
 }
 

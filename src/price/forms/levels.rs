@@ -6,15 +6,16 @@
 //! machine of one node. Between the nodes as many columns as a node has ranks work at once, and
 //! share its interfaces; or the leaders alone do.
 
-use super::Call;
-use super::hop::{FOLD_ON, Hop, PASS_ON, Work};
-use super::logarithmic::{EXCHANGE_FOLD, SIGNAL, guest_hops};
-use super::spread::RECEIVE;
-use crate::price::Site;
-use crate::price::cluster::Cluster;
-
+use super::call::Call;
+use super::exchange::{EXCHANGE_FOLD, SIGNAL, guest_hops};
+use super::flat::{pace, pipeline};
+use super::hop::{FOLD_ON, Hop, PASS_ON, Work, taper};
+use super::logarithmic::binomial;
+use super::packed::{halve_and_double, halve_blocks};
+use super::spread::{RECEIVE, gather_slices, phase, scatter_slices};
 use crate::plan::Collective;
-use crate::price::cluster::Level;
+use crate::price::Site;
+use crate::price::cluster::{Cluster, Level};
 
 /// `input -> next`
 const SEND: Work = Work {
@@ -26,256 +27,254 @@ const SEND: Work = Work {
     folds: 0.0,
 };
 
-impl Call<'_> {
-    /// One node of the machine.
-    fn one_node(&self) -> Site {
-        Site {
-            machine: Cluster {
-                nodes: 1,
-                ..self.site.machine
-            },
-            ..*self.site
-        }
+/// One node of the machine.
+fn one_node(call: &Call) -> Site {
+    Site {
+        machine: Cluster {
+            nodes: 1,
+            ..call.site.machine
+        },
+        ..*call.site
     }
+}
 
-    /// Nodes, and ranks of each.
-    fn grid(&self) -> (f64, f64) {
-        let machine = &self.site.machine;
-        (f64::from(machine.nodes), f64::from(machine.per_node))
+/// Nodes, and ranks of each.
+fn grid(call: &Call) -> (f64, f64) {
+    let machine = &call.site.machine;
+    (f64::from(machine.nodes), f64::from(machine.per_node))
+}
+
+/// The members of a column: how many, and their distance.
+fn column(call: &Call) -> (u32, u32) {
+    let machine = &call.site.machine;
+    (machine.nodes, machine.per_node)
+}
+
+/// A hand-over between the nodes in which every rank takes part.
+fn between(call: &Call, work: Work) -> Hop {
+    let (_, per_node) = grid(call);
+    Hop::at(call.site, Level::Network, work, per_node)
+}
+
+/// Rounds of a call whose data are cut into a slice for each rank of a node, and its bytes.
+fn slices(call: &Call) -> (f64, f64) {
+    let (_, per_node) = grid(call);
+    let chunk = call.geometry.chunk_bytes() as f64;
+    let (rounds, bytes) = call.rounds(chunk * per_node);
+    (rounds, bytes / per_node)
+}
+
+fn scatter_inside(call: &Call, bytes: f64) -> f64 {
+    scatter_slices(&call.on(&one_node(call)), bytes)
+}
+
+fn gather_inside(call: &Call, bytes: f64) -> f64 {
+    match call.site.machine.per_node {
+        1 => 0.0,
+        _ => gather_slices(&call.on(&one_node(call)), bytes, false),
     }
+}
 
-    /// The members of a column: how many, and their distance.
-    fn column(&self) -> (u32, u32) {
-        let machine = &self.site.machine;
-        (machine.nodes, machine.per_node)
-    }
-
-    /// A hand-over between the nodes in which every rank takes part.
-    fn between(&self, work: Work) -> Hop {
-        let (_, per_node) = self.grid();
-        self.site.hop(Level::Network, work, per_node)
-    }
-
-    /// Rounds of a call whose data are cut into a slice for each rank of a node, and its bytes.
-    fn slices(&self) -> (f64, f64) {
-        let (_, per_node) = self.grid();
-        let chunk = self.geometry.chunk_bytes() as f64;
-        let (rounds, bytes) = self.rounds(chunk * per_node);
-        (rounds, bytes / per_node)
-    }
-
-    fn scatter_inside(&self, bytes: f64) -> f64 {
-        self.on(&self.one_node()).scatter_slices(bytes)
-    }
-
-    fn gather_inside(&self, bytes: f64) -> f64 {
-        match self.site.machine.per_node {
-            1 => 0.0,
-            _ => self.on(&self.one_node()).gather_slices(bytes, false),
-        }
-    }
-
-    /// Two-shot inside, halving and doubling between.
-    pub fn hierarchical(&self) -> Option<f64> {
-        let (nodes, _) = self.grid();
-        Some(match self.collective {
-            Collective::AllReduce => {
-                let (rounds, slice) = self.slices();
-                let column = match self.site.machine.nodes {
-                    1 => 0.0,
-                    _ => self.halve_and_double(self.column(), slice),
-                };
-                rounds * (self.scatter_inside(slice) + column + self.gather_inside(slice))
-            }
-            Collective::AllGather => {
-                let (rounds, block) = self.packed_rounds(nodes);
-                let column = self.blocks_between(block);
-                rounds * (self.own(block) + column + self.gather_inside(nodes * block))
-            }
-            Collective::ReduceScatter => {
-                let (rounds, block) = self.packed_rounds(nodes);
-                let column = self.blocks_between(block);
-                rounds * (self.scatter_inside(nodes * block) + column + self.own(block))
-            }
-            Collective::Broadcast | Collective::Reduce => self.by_leaders(),
-            Collective::Barrier => self.signals(),
-            _ => return None,
-        })
-    }
-
-    fn blocks_between(&self, block: f64) -> f64 {
-        match self.site.machine.nodes {
-            1 => 0.0,
-            _ => self.halve_blocks(self.column(), block),
-        }
-    }
-
-    /// With a root: slices between it and the leaders of its node, binomial trees in the columns,
-    /// two-shot inside. Rounds follow each other at the pace of the busiest rank.
-    fn by_leaders(&self) -> f64 {
-        let (rounds, slice) = self.slices();
-        let (_, per_node) = self.grid();
-        let down = self.collective == Collective::Broadcast;
-        let inner = self.one_node();
-        let inside = self.on(&inner);
-        let work = if down { SEND } else { RECEIVE };
-        let dealt = inside.phase(per_node - 1.0, slice, work, false);
-        let dealing = dealt.core + dealt.latency + self.own(slice);
-        let shared = match down {
-            true => self.gather_inside(slice),
-            false => self.scatter_inside(slice),
-        };
-        let work = if down { PASS_ON } else { EXCHANGE_FOLD };
-        let hop = self.between(work);
-        // The most ones in the binary number of a node.
-        let depth = f64::from(self.site.machine.nodes.ilog2());
-        let links = depth * (hop.busy_alone(1.0, slice) - hop.core_ns - slice * hop.core_byte_ns);
-        let tree = depth * hop.path(slice);
-        let pace = (dealt.core + self.own(slice) + shared)
-            .max(shared + depth * hop.busy_alone(1.0, slice) + links.max(0.0));
-        dealing + tree + shared + (rounds - 1.0) * pace
-    }
-
-    /// A signal to the leader, recursive doubling between the leaders, a signal back.
-    fn signals(&self) -> f64 {
-        let (_, per_node) = self.grid();
-        let inner = self.one_node();
-        let inside = self.on(&inner);
-        let others = per_node - 1.0;
-        let signal = Work {
-            steps: 0.0,
-            reads: 1.0,
-            ..Work::default()
-        };
-        let mut time = 0.0;
-        if others > 0.0 {
-            // The leader waits for all, and then tells all.
-            let gathered = inside.phase(others, 0.0, signal, false);
-            let hop = self.site.hop(inner.machine.widest(), SIGNAL, 1.0);
-            time += 2.0 * (gathered.core + hop.path(0.0));
-        }
-        time + self.between_leaders(SIGNAL, 0.0)
-    }
-
-    /// A binomial tree to the leader of each node, recursive doubling between them, and back.
-    pub fn leader(&self) -> Option<f64> {
-        if self.collective != Collective::AllReduce {
-            return None;
-        }
-        let (rounds, bytes) = self.rounds(self.geometry.chunk_bytes() as f64);
-        let (_, per_node) = self.grid();
-        let inner = self.one_node();
-        let inside = |collective| {
-            let round = Call {
-                collective,
-                bytes,
-                ..self.on(&inner)
+/// Two-shot inside, halving and doubling between.
+pub(super) fn hierarchical(call: &Call) -> Option<f64> {
+    let (nodes, _) = grid(call);
+    Some(match call.collective {
+        Collective::AllReduce => {
+            let (rounds, slice) = slices(call);
+            let column = match call.site.machine.nodes {
+                1 => 0.0,
+                _ => halve_and_double(call, column(call), slice),
             };
-            round.binomial().unwrap_or(0.0)
-        };
-        let ways = match per_node > 1.0 {
-            true => inside(Collective::Reduce) + inside(Collective::Broadcast),
-            false => 0.0,
-        };
-        Some(rounds * (ways + self.between_leaders(EXCHANGE_FOLD, bytes)))
-    }
-
-    /// Recursive doubling between the first ranks of all nodes; their mates wait.
-    fn between_leaders(&self, work: Work, bytes: f64) -> f64 {
-        let nodes = self.site.machine.nodes;
-        let far = self.site.hop(Level::Network, work, 1.0);
-        (f64::from(nodes.ilog2()) + guest_hops(nodes)) * far.path(bytes)
-    }
-
-    /// Two-shot inside, and in each column up a binary tree and down again.
-    pub fn nvls_tree(&self) -> Option<f64> {
-        if self.collective != Collective::AllReduce {
-            return None;
+            rounds * (scatter_inside(call, slice) + column + gather_inside(call, slice))
         }
-        let (rounds, slice) = self.slices();
-        let (nodes, _) = self.grid();
-        let depth = nodes.log2().ceil();
-        let up = Work {
-            reads: 1.5,
-            folds: 1.5,
-            ..FOLD_ON
-        };
-        let down = Work {
-            sends: 1.5,
-            ..PASS_ON
-        };
-        // Channels share cores, but overlap on their way between nodes.
-        let piece = slice / self.channels;
-        let hops = [up, down].map(|work| self.between(work).crowded_path(piece));
-        let inside = self.scatter_inside(piece) + self.gather_inside(piece);
-        Some(rounds * (self.channels * inside + depth * (hops[0] + hops[1])))
-    }
-
-    /// Two-shot inside; in each column one head takes from all others, folds, and hands back.
-    pub fn collnet(&self) -> Option<f64> {
-        if self.collective != Collective::AllReduce {
-            return None;
+        Collective::AllGather => {
+            let (rounds, block) = call.packed_rounds(nodes);
+            let column = blocks_between(call, block);
+            rounds * (call.own(block) + column + gather_inside(call, nodes * block))
         }
-        let (rounds, slice) = self.slices();
-        let (nodes, per_node) = self.grid();
-        let column = match self.site.machine.nodes {
-            1 => 0.0,
-            _ => self.reducer(slice, (per_node / nodes).ceil()),
-        };
-        Some(rounds * (self.scatter_inside(slice) + column + self.gather_inside(slice)))
-    }
+        Collective::ReduceScatter => {
+            let (rounds, block) = call.packed_rounds(nodes);
+            let column = blocks_between(call, block);
+            rounds * (scatter_inside(call, nodes * block) + column + call.own(block))
+        }
+        Collective::Broadcast | Collective::Reduce => by_leaders(call),
+        Collective::Barrier => signals(call),
+        _ => return None,
+    })
+}
 
-    /// A reducer that is played by a head, `switches` of which are on one node.
-    fn reducer(&self, slice: f64, switches: f64) -> f64 {
-        let (nodes, _) = self.grid();
-        let (costs, machine) = (&self.site.costs, &self.site.machine);
-        let others = nodes - 1.0;
-        let cost = costs.level(Level::Network);
-        let to = self.site.hop(Level::Network, SEND, 1.0);
-        let work = Work {
-            steps: 1.0,
-            reads: others,
-            sends: others,
-            locals: 1.0,
-            writes: 1.0,
-            folds: others,
-        };
-        let fold = self.site.hop(Level::Network, work, 1.0);
-        let from = self.site.hop(Level::Network, RECEIVE, 1.0);
-        let messages = others * (switches / f64::from(machine.nics.max(1))).max(1.0);
-        let token = cost.gap_ns + slice * cost.byte_ns * self.site.taper(Level::Network);
-        let core = |hop: &Hop| hop.core_ns + slice * hop.core_byte_ns;
-        2.0 * (messages * token + cost.latency_ns) + core(&to) + core(&fold) + core(&from)
+fn blocks_between(call: &Call, block: f64) -> f64 {
+    match call.site.machine.nodes {
+        1 => 0.0,
+        _ => halve_blocks(call, column(call), block),
     }
+}
 
-    /// Up the chain of ranks and back, or from its end to the root; blocks as in two-shot.
-    pub fn ordered(&self) -> Option<f64> {
-        let chunk = self.geometry.chunk_bytes() as f64;
-        let (pieces, bytes) = self.rounds(chunk);
-        let alone = || Call {
+/// With a root: slices between it and the leaders of its node, binomial trees in the columns,
+/// two-shot inside. Rounds follow each other at the pace of the busiest rank.
+fn by_leaders(call: &Call) -> f64 {
+    let (rounds, slice) = slices(call);
+    let (_, per_node) = grid(call);
+    let down = call.collective == Collective::Broadcast;
+    let inner = one_node(call);
+    let inside = call.on(&inner);
+    let work = if down { SEND } else { RECEIVE };
+    let dealt = phase(&inside, per_node - 1.0, slice, work, false);
+    let dealing = dealt.core + dealt.latency + call.own(slice);
+    let shared = match down {
+        true => gather_inside(call, slice),
+        false => scatter_inside(call, slice),
+    };
+    let work = if down { PASS_ON } else { EXCHANGE_FOLD };
+    let hop = between(call, work);
+    // The most ones in the binary number of a node.
+    let depth = f64::from(call.site.machine.nodes.ilog2());
+    let links = depth * (hop.busy_alone(1.0, slice) - hop.core_ns - slice * hop.core_byte_ns);
+    let tree = depth * hop.path(slice);
+    let pace = (dealt.core + call.own(slice) + shared)
+        .max(shared + depth * hop.busy_alone(1.0, slice) + links.max(0.0));
+    dealing + tree + shared + (rounds - 1.0) * pace
+}
+
+/// A signal to the leader, recursive doubling between the leaders, a signal back.
+fn signals(call: &Call) -> f64 {
+    let (_, per_node) = grid(call);
+    let inner = one_node(call);
+    let inside = call.on(&inner);
+    let others = per_node - 1.0;
+    let signal = Work {
+        steps: 0.0,
+        reads: 1.0,
+        ..Work::default()
+    };
+    let mut time = 0.0;
+    if others > 0.0 {
+        // The leader waits for all, and then tells all.
+        let gathered = phase(&inside, others, 0.0, signal, false);
+        let hop = Hop::at(call.site, inner.machine.widest(), SIGNAL, 1.0);
+        time += 2.0 * (gathered.core + hop.path(0.0));
+    }
+    time + between_leaders(call, SIGNAL, 0.0)
+}
+
+/// A binomial tree to the leader of each node, recursive doubling between them, and back.
+pub(super) fn leader(call: &Call) -> Option<f64> {
+    if call.collective != Collective::AllReduce {
+        return None;
+    }
+    let (rounds, bytes) = call.rounds(call.geometry.chunk_bytes() as f64);
+    let (_, per_node) = grid(call);
+    let inner = one_node(call);
+    let inside = |collective| {
+        let round = Call {
+            collective,
             bytes,
-            ..self.on(self.site)
+            ..call.on(&inner)
         };
-        let (up, down) = (alone().pipeline(FOLD_ON), alone().pipeline(PASS_ON));
-        Some(match self.collective {
-            Collective::AllReduce => {
-                let both = Work {
-                    steps: 2.0,
-                    reads: 2.0,
-                    sends: 2.0,
-                    locals: 1.0,
-                    writes: 1.0,
-                    folds: 1.0,
-                };
-                up + down + (pieces - 1.0) * self.pace(both, bytes)
-            }
-            Collective::Reduce => {
-                let last = self.site.machine.widest();
-                let last = self.site.hop(last, RECEIVE, 1.0).path(bytes);
-                up + last + (pieces - 1.0) * self.pace(FOLD_ON, bytes)
-            }
-            Collective::ReduceScatter => pieces * self.scatter_slices(bytes),
-            _ => return None,
-        })
+        binomial(&round).unwrap_or(0.0)
+    };
+    let ways = match per_node > 1.0 {
+        true => inside(Collective::Reduce) + inside(Collective::Broadcast),
+        false => 0.0,
+    };
+    Some(rounds * (ways + between_leaders(call, EXCHANGE_FOLD, bytes)))
+}
+
+/// Recursive doubling between the first ranks of all nodes; their mates wait.
+fn between_leaders(call: &Call, work: Work, bytes: f64) -> f64 {
+    let nodes = call.site.machine.nodes;
+    let far = Hop::at(call.site, Level::Network, work, 1.0);
+    (f64::from(nodes.ilog2()) + guest_hops(nodes)) * far.path(bytes)
+}
+
+/// Two-shot inside, and in each column up a binary tree and down again.
+pub(super) fn nvls_tree(call: &Call) -> Option<f64> {
+    if call.collective != Collective::AllReduce {
+        return None;
     }
+    let (rounds, slice) = slices(call);
+    let (nodes, _) = grid(call);
+    let depth = nodes.log2().ceil();
+    let up = Work {
+        reads: 1.5,
+        folds: 1.5,
+        ..FOLD_ON
+    };
+    let down = Work {
+        sends: 1.5,
+        ..PASS_ON
+    };
+    // Channels share cores, but overlap on their way between nodes.
+    let piece = slice / call.channels;
+    let hops = [up, down].map(|work| between(call, work).crowded_path(piece));
+    let inside = scatter_inside(call, piece) + gather_inside(call, piece);
+    Some(rounds * (call.channels * inside + depth * (hops[0] + hops[1])))
+}
+
+/// Two-shot inside; in each column one head takes from all others, folds, and hands back.
+pub(super) fn collnet(call: &Call) -> Option<f64> {
+    if call.collective != Collective::AllReduce {
+        return None;
+    }
+    let (rounds, slice) = slices(call);
+    let (nodes, per_node) = grid(call);
+    let column = match call.site.machine.nodes {
+        1 => 0.0,
+        _ => reducer(call, slice, (per_node / nodes).ceil()),
+    };
+    Some(rounds * (scatter_inside(call, slice) + column + gather_inside(call, slice)))
+}
+
+/// A reducer that is played by a head, `switches` of which are on one node.
+fn reducer(call: &Call, slice: f64, switches: f64) -> f64 {
+    let (nodes, _) = grid(call);
+    let (costs, machine) = (&call.site.costs, &call.site.machine);
+    let others = nodes - 1.0;
+    let cost = costs.level(Level::Network);
+    let to = Hop::at(call.site, Level::Network, SEND, 1.0);
+    let work = Work {
+        steps: 1.0,
+        reads: others,
+        sends: others,
+        locals: 1.0,
+        writes: 1.0,
+        folds: others,
+    };
+    let fold = Hop::at(call.site, Level::Network, work, 1.0);
+    let from = Hop::at(call.site, Level::Network, RECEIVE, 1.0);
+    let messages = others * (switches / f64::from(machine.nics.max(1))).max(1.0);
+    let token = cost.gap_ns + slice * cost.byte_ns * taper(call.site, Level::Network);
+    let core = |hop: &Hop| hop.core_ns + slice * hop.core_byte_ns;
+    2.0 * (messages * token + cost.latency_ns) + core(&to) + core(&fold) + core(&from)
+}
+
+/// Up the chain of ranks and back, or from its end to the root; blocks as in two-shot.
+pub(super) fn ordered(call: &Call) -> Option<f64> {
+    let chunk = call.geometry.chunk_bytes() as f64;
+    let (pieces, bytes) = call.rounds(chunk);
+    let alone = || Call {
+        bytes,
+        ..call.on(call.site)
+    };
+    let (up, down) = (pipeline(&alone(), FOLD_ON), pipeline(&alone(), PASS_ON));
+    Some(match call.collective {
+        Collective::AllReduce => {
+            let both = Work {
+                steps: 2.0,
+                reads: 2.0,
+                sends: 2.0,
+                locals: 1.0,
+                writes: 1.0,
+                folds: 1.0,
+            };
+            up + down + (pieces - 1.0) * pace(call, both, bytes)
+        }
+        Collective::Reduce => {
+            let last = call.site.machine.widest();
+            let last = Hop::at(call.site, last, RECEIVE, 1.0).path(bytes);
+            up + last + (pieces - 1.0) * pace(call, FOLD_ON, bytes)
+        }
+        Collective::ReduceScatter => pieces * scatter_slices(call, bytes),
+        _ => return None,
+    })
 }

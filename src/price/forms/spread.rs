@@ -1,7 +1,8 @@
 //! Chain, double binary tree, two-shot: the data is cut up, and all ranks work on all of it.
 
-use super::Call;
-use super::hop::{FOLD_ON, PASS_ON, Work};
+use super::call::Call;
+use super::flat::pipeline;
+use super::hop::{FOLD_ON, Hop, PASS_ON, Work, taper};
 use crate::plan::Collective;
 use crate::price::cluster::Level;
 use crate::price::costs::Carrier;
@@ -43,217 +44,208 @@ impl Phase {
     }
 }
 
-impl Call<'_> {
-    /// The ring's pipeline: its ranks stand node by node too.
-    pub fn chain(&self) -> Option<f64> {
-        match self.collective {
-            Collective::Broadcast => Some(self.pipeline(PASS_ON)),
-            Collective::Reduce => Some(self.pipeline(FOLD_ON)),
-            Collective::Scan => Some(self.pipeline(SCAN_ON)),
-            Collective::Exscan if self.n <= 2.0 => Some(self.pipeline(PASS_ON)),
-            Collective::Exscan => Some(self.pipeline(EXSCAN_ON)),
-            _ => None,
+/// The ring's pipeline: its ranks stand node by node too.
+pub(super) fn chain(call: &Call) -> Option<f64> {
+    match call.collective {
+        Collective::Broadcast => Some(pipeline(call, PASS_ON)),
+        Collective::Reduce => Some(pipeline(call, FOLD_ON)),
+        Collective::Scan => Some(pipeline(call, SCAN_ON)),
+        Collective::Exscan if call.n <= 2.0 => Some(pipeline(call, PASS_ON)),
+        Collective::Exscan => Some(pipeline(call, EXSCAN_ON)),
+        _ => None,
+    }
+}
+
+/// Down (or up) the tree between nodes, along the chain inside them. With two channels or more
+/// each tree carries half of the data.
+pub(super) fn tree(call: &Call) -> Option<f64> {
+    let passes = match call.collective {
+        Collective::AllReduce => vec![FOLD_ON, PASS_ON],
+        Collective::Broadcast => vec![PASS_ON],
+        Collective::Reduce => vec![FOLD_ON],
+        _ => return None,
+    };
+    let machine = &call.site.machine;
+    let chunk = call.geometry.chunk_bytes() as f64;
+    let (rounds, bytes) = call.rounds(chunk);
+    let piece = bytes / call.channels;
+    let pieces = rounds * call.channels;
+    // A root feeds two trees over the other nodes; without one the trees are over all.
+    let depth = match machine.nodes {
+        1 => 0.0,
+        nodes => f64::from(nodes).log2().ceil(),
+    };
+    let (mut way, mut busy, mut turn): (f64, f64, f64) = (0.0, 0.0, 0.0);
+    let both = passes.len() as f64;
+    for pass in passes {
+        let folds = pass.folds > 0.0;
+        let inner = match folds {
+            true => Work {
+                reads: 2.0,
+                folds: 2.0,
+                ..pass
+            },
+            false => Work { sends: 2.0, ..pass },
+        };
+        let far = Hop::at(call.site, Level::Network, inner, 1.0);
+        way += depth * far.path(piece);
+        let near = near_hops(call, pass);
+        way += near
+            .iter()
+            .map(|(count, hop)| count * hop.path(piece))
+            .sum::<f64>();
+        let slowest = near.iter().map(|(_, hop)| hop.busy(1.0, piece));
+        let mut most = slowest.fold(0.0, f64::max);
+        if machine.nodes > 1 {
+            // Two messages pass the interface in one direction.
+            let cost = call.site.costs.level(Level::Network);
+            most = most.max(far.busy(1.0, piece));
+            most = most.max(2.0 * (cost.gap_ns + piece * cost.byte_ns));
+            turn = turn.max(far.turn(piece, call.depth() * call.channels));
+        }
+        busy += most;
+    }
+    if machine.nodes > 1 && both > 1.0 {
+        // Up and down use different directions of the interface.
+        let cost = call.site.costs.level(Level::Network);
+        let cores = Hop::at(call.site, Level::Network, FOLD_ON, 1.0);
+        busy = busy
+            .min((3.0 * (cost.gap_ns + piece * cost.byte_ns)).max(2.5 * cores.busy(1.0, piece)));
+    }
+    Some(way + (pieces - 1.0) * busy.max(turn))
+}
+
+/// Hand-overs of the chain inside a node.
+fn near_hops(call: &Call, work: Work) -> Vec<(f64, Hop)> {
+    let machine = &call.site.machine;
+    let per_node = machine.per_node;
+    let flows = f64::from(per_node);
+    let hops = (1..per_node).map(|rank| machine.level(rank - 1, rank));
+    let mut counted: Vec<(f64, Level)> = Vec::new();
+    for level in hops {
+        match counted.iter_mut().find(|(_, known)| *known == level) {
+            Some((count, _)) => *count += 1.0,
+            None => counted.push((1.0, level)),
         }
     }
+    let hop = |(count, level)| (count, Hop::at(call.site, level, work, flows));
+    counted.into_iter().map(hop).collect()
+}
 
-    /// Down (or up) the tree between nodes, along the chain inside them. With two channels or more
-    /// each tree carries half of the data.
-    pub fn tree(&self) -> Option<f64> {
-        let passes = match self.collective {
-            Collective::AllReduce => vec![FOLD_ON, PASS_ON],
-            Collective::Broadcast => vec![PASS_ON],
-            Collective::Reduce => vec![FOLD_ON],
-            _ => return None,
-        };
-        let machine = &self.site.machine;
-        let chunk = self.geometry.chunk_bytes() as f64;
-        let (rounds, bytes) = self.rounds(chunk);
-        let piece = bytes / self.channels;
-        let pieces = rounds * self.channels;
-        // A root feeds two trees over the other nodes; without one the trees are over all.
-        let depth = match machine.nodes {
-            1 => 0.0,
-            nodes => f64::from(nodes).log2().ceil(),
-        };
-        let (mut way, mut busy, mut turn): (f64, f64, f64) = (0.0, 0.0, 0.0);
-        let both = passes.len() as f64;
-        for pass in passes {
-            let folds = pass.folds > 0.0;
-            let inner = match folds {
-                true => Work {
-                    reads: 2.0,
-                    folds: 2.0,
-                    ..pass
-                },
-                false => Work { sends: 2.0, ..pass },
+/// Messages of `bytes` from (or to) every other rank, by every rank of `ranks`.
+pub(super) fn phase(call: &Call, count: f64, bytes: f64, work: Work, all: bool) -> Phase {
+    let machine = &call.site.machine;
+    let mut phase = Phase::default();
+    for (part, level) in call.everybody() {
+        let hop = Hop::at(call.site, level, work, 1.0);
+        phase.core += part * count * (hop.core_ns + bytes * hop.core_byte_ns);
+        phase.latency = phase.latency.max(hop.latency_ns);
+        let cost = call.site.costs.level(level);
+        if cost.carrier == Carrier::Wire {
+            let ranks = f64::from(machine.per_node) / f64::from(machine.nics.max(1));
+            let flows = if all { ranks } else { 1.0 };
+            let bytes = bytes * cost.byte_ns * taper(call.site, level);
+            phase.link += part * count * flows * (cost.gap_ns + bytes);
+        }
+    }
+    if machine.crowded() {
+        let crowd = f64::from(machine.per_node) / f64::from(machine.cores);
+        let turns = if all { crowd } else { 1.0 };
+        phase.core = (phase.core + call.site.costs.switch_ns) * turns;
+    }
+    if all && machine.sockets > 1 && work.reads > 0.0 {
+        // Bytes that cross between the sockets of a node.
+        let per_socket = f64::from(machine.per_node / machine.sockets.max(1));
+        let outside = f64::from(machine.per_node) - per_socket;
+        let crossed = per_socket * outside * bytes * call.site.costs.cross_ns;
+        phase.core = phase.core.max(crossed * count / (call.n - 1.0));
+    }
+    phase
+}
+
+/// Slices to their owners, results from them.
+pub(super) fn two_shot(call: &Call) -> Option<f64> {
+    two_shots(call, false)
+}
+
+/// Two shots where an owner writes its result once for all.
+pub(super) fn two_shot_by_cast(call: &Call) -> Option<f64> {
+    two_shots(call, true)
+}
+
+/// Every rank hands each other one its slice of `bytes`, and folds its own.
+pub(super) fn scatter_slices(call: &Call, bytes: f64) -> f64 {
+    let send = Work {
+        steps: 1.0,
+        sends: 1.0,
+        locals: 1.0,
+        ..Work::default()
+    };
+    let fold = Work {
+        reads: 1.0,
+        folds: 1.0,
+        ..Work::default()
+    };
+    let others = call.n - 1.0;
+    let out = phase(call, others, bytes, send, true).time();
+    out + phase(call, others, bytes, fold, true).core + call.own(bytes)
+}
+
+/// Every rank hands its slice of `bytes`, which it has folded before, to all others, or casts
+/// it, and takes theirs.
+pub(super) fn gather_slices(call: &Call, bytes: f64, cast: bool) -> f64 {
+    let copies = Work {
+        sends: 1.0,
+        ..Work::default()
+    };
+    let others = call.n - 1.0;
+    let copied = if cast { 1.0 } else { others };
+    let mut out = phase(call, copied, bytes, copies, true);
+    out.core += call.own(bytes);
+    out.link = (out.link).max(phase(call, others, bytes, copies, true).link);
+    out.time() + phase(call, others, bytes, RECEIVE, true).core
+}
+
+fn two_shots(call: &Call, cast: bool) -> Option<f64> {
+    let others = call.n - 1.0;
+    let chunk = call.geometry.chunk_bytes() as f64;
+    let split = |pieces: f64| {
+        let (rounds, bytes) = call.rounds(chunk * pieces);
+        (rounds, bytes / pieces)
+    };
+    Some(match call.collective {
+        Collective::AllReduce => {
+            let (rounds, bytes) = split(call.n);
+            rounds * (scatter_slices(call, bytes) + gather_slices(call, bytes, cast))
+        }
+        Collective::ReduceScatter => {
+            let (rounds, bytes) = split(1.0);
+            rounds * scatter_slices(call, bytes)
+        }
+        Collective::AllGather => {
+            let (rounds, bytes) = split(1.0);
+            rounds * gather_slices(call, bytes, cast)
+        }
+        Collective::Reduce => {
+            let (rounds, bytes) = split(call.n);
+            let root = phase(call, others, bytes, RECEIVE, false).time();
+            let result = bytes * call.site.costs.write_ns;
+            rounds * (scatter_slices(call, bytes) + result + root)
+        }
+        Collective::Broadcast => {
+            let (rounds, bytes) = split(others);
+            let all = Work {
+                steps: 1.0,
+                sends: 1.0,
+                locals: 1.0,
+                writes: 1.0,
+                ..Work::default()
             };
-            let far = self.site.hop(Level::Network, inner, 1.0);
-            way += depth * far.path(piece);
-            let near = self.near_hops(pass);
-            way += near
-                .iter()
-                .map(|(count, hop)| count * hop.path(piece))
-                .sum::<f64>();
-            let slowest = near.iter().map(|(_, hop)| hop.busy(1.0, piece));
-            let mut most = slowest.fold(0.0, f64::max);
-            if machine.nodes > 1 {
-                // Two messages pass the interface in one direction.
-                let cost = self.site.costs.level(Level::Network);
-                most = most.max(far.busy(1.0, piece));
-                most = most.max(2.0 * (cost.gap_ns + piece * cost.byte_ns));
-                turn = turn.max(far.turn(piece, self.depth() * self.channels));
-            }
-            busy += most;
+            let root = phase(call, others, bytes, all, false).time();
+            let rest = gather_slices(call, bytes, cast);
+            // The root goes on to the next round while the others are at this one.
+            root + rest + (rounds - 1.0) * root.max(rest)
         }
-        if machine.nodes > 1 && both > 1.0 {
-            // Up and down use different directions of the interface.
-            let cost = self.site.costs.level(Level::Network);
-            let cores = self.site.hop(Level::Network, FOLD_ON, 1.0);
-            busy = busy.min(
-                (3.0 * (cost.gap_ns + piece * cost.byte_ns)).max(2.5 * cores.busy(1.0, piece)),
-            );
-        }
-        Some(way + (pieces - 1.0) * busy.max(turn))
-    }
-
-    /// Hand-overs of the chain inside a node.
-    fn near_hops(&self, work: Work) -> Vec<(f64, super::hop::Hop)> {
-        let machine = &self.site.machine;
-        let per_node = machine.per_node;
-        let flows = f64::from(per_node);
-        let hops = (1..per_node).map(|rank| machine.level(rank - 1, rank));
-        let mut counted: Vec<(f64, Level)> = Vec::new();
-        for level in hops {
-            match counted.iter_mut().find(|(_, known)| *known == level) {
-                Some((count, _)) => *count += 1.0,
-                None => counted.push((1.0, level)),
-            }
-        }
-        let hop = |(count, level)| (count, self.site.hop(level, work, flows));
-        counted.into_iter().map(hop).collect()
-    }
-
-    /// Messages of `bytes` from (or to) every other rank, by every rank of `ranks`.
-    pub fn phase(&self, count: f64, bytes: f64, work: Work, all: bool) -> Phase {
-        let machine = &self.site.machine;
-        let mut phase = Phase::default();
-        for (part, level) in self.everybody() {
-            let hop = self.site.hop(level, work, 1.0);
-            phase.core += part * count * (hop.core_ns + bytes * hop.core_byte_ns);
-            phase.latency = phase.latency.max(hop.latency_ns);
-            let cost = self.site.costs.level(level);
-            if cost.carrier == Carrier::Wire {
-                let ranks = f64::from(machine.per_node) / f64::from(machine.nics.max(1));
-                let flows = if all { ranks } else { 1.0 };
-                let bytes = bytes * cost.byte_ns * self.site.taper(level);
-                phase.link += part * count * flows * (cost.gap_ns + bytes);
-            }
-        }
-        if machine.crowded() {
-            let crowd = f64::from(machine.per_node) / f64::from(machine.cores);
-            let turns = if all { crowd } else { 1.0 };
-            phase.core = (phase.core + self.site.costs.switch_ns) * turns;
-        }
-        if all && machine.sockets > 1 && work.reads > 0.0 {
-            // Bytes that cross between the sockets of a node.
-            let per_socket = f64::from(machine.per_node / machine.sockets.max(1));
-            let outside = f64::from(machine.per_node) - per_socket;
-            let crossed = per_socket * outside * bytes * self.site.costs.cross_ns;
-            phase.core = phase.core.max(crossed * count / (self.n - 1.0));
-        }
-        phase
-    }
-
-    /// Slices to their owners, results from them.
-    pub fn two_shot(&self) -> Option<f64> {
-        self.two_shots(false)
-    }
-
-    /// Two shots where an owner writes its result once for all.
-    pub fn two_shot_by_cast(&self) -> Option<f64> {
-        self.two_shots(true)
-    }
-
-    /// Every rank hands each other one its slice of `bytes`, and folds its own.
-    pub fn scatter_slices(&self, bytes: f64) -> f64 {
-        let send = Work {
-            steps: 1.0,
-            sends: 1.0,
-            locals: 1.0,
-            ..Work::default()
-        };
-        let fold = Work {
-            reads: 1.0,
-            folds: 1.0,
-            ..Work::default()
-        };
-        let others = self.n - 1.0;
-        let out = self.phase(others, bytes, send, true).time();
-        out + self.phase(others, bytes, fold, true).core + self.own(bytes)
-    }
-
-    /// Every rank hands its slice of `bytes`, which it has folded before, to all others, or casts
-    /// it, and takes theirs.
-    pub fn gather_slices(&self, bytes: f64, cast: bool) -> f64 {
-        let copies = Work {
-            sends: 1.0,
-            ..Work::default()
-        };
-        let others = self.n - 1.0;
-        let copied = if cast { 1.0 } else { others };
-        let mut phase = self.phase(copied, bytes, copies, true);
-        phase.core += self.own(bytes);
-        phase.link = (phase.link).max(self.phase(others, bytes, copies, true).link);
-        phase.time() + self.phase(others, bytes, RECEIVE, true).core
-    }
-
-    /// A step that copies `bytes` of the own buffers.
-    pub fn own(&self, bytes: f64) -> f64 {
-        let costs = &self.site.costs;
-        costs.step_ns + bytes * (costs.read_ns + costs.write_ns)
-    }
-
-    fn two_shots(&self, cast: bool) -> Option<f64> {
-        let others = self.n - 1.0;
-        let chunk = self.geometry.chunk_bytes() as f64;
-        let split = |pieces: f64| {
-            let (rounds, bytes) = self.rounds(chunk * pieces);
-            (rounds, bytes / pieces)
-        };
-        Some(match self.collective {
-            Collective::AllReduce => {
-                let (rounds, bytes) = split(self.n);
-                rounds * (self.scatter_slices(bytes) + self.gather_slices(bytes, cast))
-            }
-            Collective::ReduceScatter => {
-                let (rounds, bytes) = split(1.0);
-                rounds * self.scatter_slices(bytes)
-            }
-            Collective::AllGather => {
-                let (rounds, bytes) = split(1.0);
-                rounds * self.gather_slices(bytes, cast)
-            }
-            Collective::Reduce => {
-                let (rounds, bytes) = split(self.n);
-                let root = self.phase(others, bytes, RECEIVE, false).time();
-                let result = bytes * self.site.costs.write_ns;
-                rounds * (self.scatter_slices(bytes) + result + root)
-            }
-            Collective::Broadcast => {
-                let (rounds, bytes) = split(others);
-                let all = Work {
-                    steps: 1.0,
-                    sends: 1.0,
-                    locals: 1.0,
-                    writes: 1.0,
-                    ..Work::default()
-                };
-                let root = self.phase(others, bytes, all, false).time();
-                let rest = self.gather_slices(bytes, cast);
-                // The root goes on to the next round while the others are at this one.
-                root + rest + (rounds - 1.0) * root.max(rest)
-            }
-            _ => return None,
-        })
-    }
+        _ => return None,
+    })
 }
