@@ -1,16 +1,16 @@
 //! The event loop.
 
+use super::handover::HandOvers;
 use super::job::{Cause, Job, Report};
-use super::links::LinkTable;
 use super::path::{self, Action, NO_ACTION};
-use super::queue::{Event, EventQueue, Time, picoseconds};
+use super::queue::{Event, Time, picoseconds};
 use super::ranks::{AllRanks, FlatStep, KEEP, LOCAL, NONE, token_bytes, tokens};
 use crate::base::{Error, Rank, Result};
 use std::collections::VecDeque;
 
 /// Where a lane stands.
 #[derive(Clone, Copy)]
-pub(super) struct Cursor {
+struct Cursor {
     round: u64,
     step: u32,
     slice: u32,
@@ -25,7 +25,7 @@ pub(super) struct Cursor {
 
 /// A core serves one lane until that has to wait, then the one that has waited longest.
 #[derive(Clone)]
-pub(super) struct Core {
+struct Core {
     /// The lane that has it, or is the next to have it.
     holder: u32,
     /// The end of its last action.
@@ -36,42 +36,19 @@ pub(super) struct Core {
     waiting: VecDeque<u32>,
 }
 
-/// A token on its way over links.
-#[derive(Clone, Copy)]
-pub(super) struct Flight {
-    pub wire: u32,
-    pub hop: u32,
-    pub action: u32,
-    pub bytes: u64,
-    /// When its tail left the last link.
-    pub tail: Time,
-}
-
 /// A run of all plans, event after event.
 pub(super) struct Simulation<'a> {
-    pub(super) job: &'a Job,
-    pub(super) ranks: AllRanks,
-    pub(super) cursors: Vec<Cursor>,
-    pub(super) cores: Vec<Core>,
-    /// Entry `wire * depth + token % depth`: when the token arrived, or its slot was given back,
-    /// and by which action.
-    pub(super) times: Vec<Time>,
-    pub(super) by: Vec<u32>,
-    pub(super) depth: usize,
-    pub(super) links: LinkTable,
-    pub(super) queue: EventQueue,
-    pub(super) flights: Vec<Flight>,
-    pub(super) idle_flights: Vec<u32>,
-    pub(super) actions: Vec<Action>,
+    job: &'a Job,
+    hand_overs: HandOvers<'a>,
+    cursors: Vec<Cursor>,
+    cores: Vec<Core>,
+    actions: Vec<Action>,
     /// The end of each rank's last lane.
-    pub(super) ends: Vec<Time>,
+    ends: Vec<Time>,
 }
 
 impl<'a> Simulation<'a> {
     pub fn new(job: &'a Job, ranks: AllRanks) -> Simulation<'a> {
-        let geometry = &job.geometry;
-        let slots = (geometry.slots / geometry.slice_steps).max(1) as u64;
-        let depth = slots.min(ranks.most_tokens.max(1)) as usize;
         let begin = picoseconds(job.costs.call_ns);
         let cursor = Cursor {
             round: 0,
@@ -95,33 +72,25 @@ impl<'a> Simulation<'a> {
             action: NO_ACTION,
             waiting: VecDeque::new(),
         };
-        let entries = ranks.wires.len() * depth;
         Simulation {
             job,
             cursors: vec![cursor; ranks.lanes.len()],
             cores: vec![core; cores],
-            times: vec![0; entries],
-            by: vec![NO_ACTION; entries],
-            depth,
-            links: LinkTable::new(machine),
-            queue: EventQueue::default(),
-            flights: Vec::new(),
-            idle_flights: Vec::new(),
             actions: Vec::with_capacity(ranks.actions as usize),
             ends: vec![0; machine.nranks() as usize],
-            ranks,
+            hand_overs: HandOvers::new(job, ranks),
         }
     }
 
     pub fn run(mut self) -> Result<Report> {
         let begin = picoseconds(self.job.costs.call_ns);
-        for lane in 0..self.ranks.lanes.len() {
-            self.queue.push(begin, Event::Lane(lane as u32));
+        for lane in 0..self.hand_overs.ranks.lanes.len() {
+            self.hand_overs.queue.push(begin, Event::Lane(lane as u32));
         }
-        while let Some((now, event)) = self.queue.pop() {
+        while let Some((now, event)) = self.hand_overs.queue.pop() {
             match event {
                 Event::Lane(lane) => self.advance(lane, now),
-                Event::Token(flight) => self.pass_link(flight, now),
+                Event::Token(flight) => self.hand_overs.pass_link(flight, now),
             }
         }
         if let Some(lane) = self.cursors.iter().position(|cursor| !cursor.ended) {
@@ -133,7 +102,7 @@ impl<'a> Simulation<'a> {
     /// Runs a lane as far as it can at `now`, and on where nothing else happens meanwhile.
     fn advance(&mut self, lane: u32, mut now: Time) {
         let range = {
-            let lane = &self.ranks.lanes[lane as usize];
+            let lane = &self.hand_overs.ranks.lanes[lane as usize];
             (lane.first, lane.end)
         };
         if range.0 == range.1 {
@@ -143,10 +112,10 @@ impl<'a> Simulation<'a> {
         let core = self
             .job
             .machine
-            .core_of(self.ranks.lanes[lane as usize].rank) as usize;
+            .core_of(self.hand_overs.ranks.lanes[lane as usize].rank) as usize;
         loop {
             let index = range.0 + self.cursors[lane as usize].step;
-            let step = self.ranks.steps[index as usize];
+            let step = self.hand_overs.ranks.steps[index as usize];
             if !self.ready(lane, &step) {
                 self.leave(core, lane, now);
                 return;
@@ -154,8 +123,8 @@ impl<'a> Simulation<'a> {
             let ready = self.cursors[lane as usize].ready;
             if ready > now {
                 self.leave(core, lane, now);
-                if !self.queue.is_free_until(ready) {
-                    self.queue.push(ready, Event::Lane(lane));
+                if !self.hand_overs.queue.is_free_until(ready) {
+                    self.hand_overs.queue.push(ready, Event::Lane(lane));
                     return;
                 }
                 now = ready;
@@ -166,7 +135,7 @@ impl<'a> Simulation<'a> {
             let (end, action) = self.execute(lane, &step, now);
             let steps = range.1 - range.0;
             if !self.next(lane, &step, steps) {
-                let rank = self.ranks.lanes[lane as usize].rank as usize;
+                let rank = self.hand_overs.ranks.lanes[lane as usize].rank as usize;
                 self.ends[rank] = self.ends[rank].max(end);
                 self.leave(core, lane, end);
                 return;
@@ -175,8 +144,8 @@ impl<'a> Simulation<'a> {
             cursor.checked = 0;
             cursor.ready = end;
             cursor.why = (Cause::Core, action);
-            if !self.queue.is_free_until(end) {
-                self.queue.push(end, Event::Lane(lane));
+            if !self.hand_overs.queue.is_free_until(end) {
+                self.hand_overs.queue.push(end, Event::Lane(lane));
                 return;
             }
             now = end;
@@ -192,7 +161,7 @@ impl<'a> Simulation<'a> {
         }
         core.holder = lane;
         if core.free > now {
-            self.queue.push(core.free, Event::Lane(lane));
+            self.hand_overs.queue.push(core.free, Event::Lane(lane));
             return false;
         }
         true
@@ -207,7 +176,7 @@ impl<'a> Simulation<'a> {
         core.holder = NONE;
         if let Some(next) = core.waiting.pop_front() {
             core.holder = next;
-            self.queue.push(now, Event::Lane(next));
+            self.hand_overs.queue.push(now, Event::Lane(next));
         }
     }
 
@@ -216,7 +185,7 @@ impl<'a> Simulation<'a> {
         let total = u32::from(step.srcs) + u32::from(step.dsts);
         while self.cursors[lane as usize].checked < total {
             let number = self.cursors[lane as usize].checked;
-            let operand = self.ranks.operands[(step.operands + number) as usize];
+            let operand = self.hand_overs.ranks.operands[(step.operands + number) as usize];
             let found = match operand {
                 LOCAL => true,
                 _ if number < u32::from(step.srcs) => self.await_token(lane, operand & !KEEP),
@@ -231,26 +200,28 @@ impl<'a> Simulation<'a> {
     }
 
     fn await_token(&mut self, lane: u32, wire: u32) -> bool {
-        let state = &mut self.ranks.wires[wire as usize];
+        let state = &mut self.hand_overs.ranks.wires[wire as usize];
         if state.arrived <= state.freed {
             state.reader_waits = true;
             return false;
         }
-        let entry = wire as usize * self.depth + state.freed as usize % self.depth;
+        let entry =
+            wire as usize * self.hand_overs.depth + state.freed as usize % self.hand_overs.depth;
         self.later(lane, entry, Cause::Token);
         true
     }
 
     fn await_credits(&mut self, lane: u32, target: u32) -> bool {
-        for wire in self.ranks.targets(target) {
-            let state = &mut self.ranks.wires[wire];
-            let depth = self.depth as u32;
+        for wire in self.hand_overs.ranks.targets(target) {
+            let state = &mut self.hand_overs.ranks.wires[wire];
+            let depth = self.hand_overs.depth as u32;
             if state.sent >= state.freed + depth {
                 state.writer_waits = true;
                 return false;
             }
             if state.sent >= depth {
-                let entry = wire * self.depth + state.sent as usize % self.depth;
+                let entry =
+                    wire * self.hand_overs.depth + state.sent as usize % self.hand_overs.depth;
                 self.later(lane, entry, Cause::Credit);
             }
         }
@@ -260,9 +231,9 @@ impl<'a> Simulation<'a> {
     /// The lane is ready no earlier than this entry.
     fn later(&mut self, lane: u32, entry: usize, cause: Cause) {
         let cursor = &mut self.cursors[lane as usize];
-        if self.times[entry] > cursor.ready {
-            cursor.ready = self.times[entry];
-            cursor.why = (cause, self.by[entry]);
+        if self.hand_overs.times[entry] > cursor.ready {
+            cursor.ready = self.hand_overs.times[entry];
+            cursor.why = (cause, self.hand_overs.by[entry]);
         }
     }
 
@@ -271,8 +242,8 @@ impl<'a> Simulation<'a> {
         let costs = &self.job.costs;
         let cursor = self.cursors[lane as usize];
         let (rank, bytes) = {
-            let lane = &self.ranks.lanes[lane as usize];
-            let window = &self.ranks.windows[lane.window as usize];
+            let lane = &self.hand_overs.ranks.lanes[lane as usize];
+            let window = &self.hand_overs.ranks.windows[lane.window as usize];
             let place = (lane.chunks, cursor.round, cursor.slice, cursor.repetition);
             let bytes = token_bytes(&flat.step, window, place, self.job.element_bytes);
             (lane.rank, bytes)
@@ -286,20 +257,20 @@ impl<'a> Simulation<'a> {
         if self.cores[core].rank != rank && self.job.machine.crowded() {
             work_ns += costs.switch_ns;
         }
-        let (move_ns, fetched) = self.moves(flat, rank, bytes, now);
+        let (move_ns, fetched) = self.hand_overs.moves(flat, rank, bytes, now);
         let end = (now + picoseconds(work_ns + move_ns)).max(fetched);
         let action = self.actions.len() as u32;
         self.actions.push(Action::new(lane, end, why));
         let core = &mut self.cores[core];
         (core.free, core.rank, core.action) = (end, rank, action);
-        self.hand_over(flat, bytes, end, action);
+        self.hand_overs.hand_over(flat, bytes, end, action);
         (end, action)
     }
 
     /// Moves the cursor on; `false` at the end of the lane.
     fn next(&mut self, lane: u32, flat: &FlatStep, steps: u32) -> bool {
-        let window = self.ranks.lanes[lane as usize].window;
-        let window = &self.ranks.windows[window as usize];
+        let window = self.hand_overs.ranks.lanes[lane as usize].window;
+        let window = &self.hand_overs.ranks.windows[window as usize];
         let cursor = &mut self.cursors[lane as usize];
         cursor.slice += 1;
         if cursor.slice < window.slices() {
@@ -322,7 +293,7 @@ impl<'a> Simulation<'a> {
     }
 
     fn stuck(&self, lane: usize) -> Error {
-        let (cursor, lane) = (&self.cursors[lane], &self.ranks.lanes[lane]);
+        let (cursor, lane) = (&self.cursors[lane], &self.hand_overs.ranks.lanes[lane]);
         let waiting = self.cursors.iter().filter(|cursor| !cursor.ended).count();
         Error::usage(
             format!(
@@ -344,28 +315,30 @@ impl<'a> Simulation<'a> {
         let conserved =
             |wire: &super::ranks::Wire| wire.sent == wire.arrived && wire.arrived == wire.freed;
         debug_assert!(
-            self.ranks.wires.iter().all(conserved),
+            self.hand_overs.ranks.wires.iter().all(conserved),
             "every token that is published arrives and is given back"
         );
         let last = self.ends.iter().copied().max().unwrap_or(0);
         let first = self.ends.iter().copied().min().unwrap_or(0);
-        let tokens = self.links.levels.iter().map(|level| level.tokens).sum();
-        let memory_bytes = self.ranks.memory_bytes()
+        let tokens = self
+            .hand_overs
+            .links
+            .levels
+            .iter()
+            .map(|level| level.tokens)
+            .sum();
+        let memory_bytes = self.hand_overs.memory_bytes()
             + self.cursors.len() * size_of::<Cursor>()
             + self.cores.len() * size_of::<Core>()
-            + self.times.len() * (size_of::<Time>() + size_of::<u32>())
-            + self.flights.len() * size_of::<Flight>()
-            + self.actions.len() * size_of::<Action>()
-            + self.links.memory_bytes()
-            + self.queue.memory_bytes();
+            + self.actions.len() * size_of::<Action>();
         Report {
             time_ns: last as f64 / 1e3,
             first_end_ns: first as f64 / 1e3,
             actions: self.actions.len() as u64,
             tokens,
-            levels: self.links.levels,
-            links: self.links.loads(),
-            path: path::critical(&self.actions, &self.ranks),
+            levels: self.hand_overs.links.levels,
+            links: self.hand_overs.links.loads(),
+            path: path::critical(&self.actions, &self.hand_overs.ranks),
             memory_bytes,
         }
     }

@@ -1,20 +1,61 @@
-//! Costs of a step for its core, and the way of tokens and credits.
+//! Costs of a step for its core, and the way of tokens and credits between the ranks.
 
-use super::engine::{Flight, Simulation};
-use super::queue::{Event, Time, picoseconds};
-use super::ranks::{FlatStep, KEEP, LOCAL, RUN};
+use super::job::Job;
+use super::links::LinkTable;
+use super::path::NO_ACTION;
+use super::queue::{Event, EventQueue, Time, picoseconds};
+use super::ranks::{AllRanks, FlatStep, KEEP, LOCAL, RUN};
 use crate::plan::StepOp;
 use crate::price::Carrier;
 
-impl Simulation<'_> {
+/// A token on its way over links.
+#[derive(Clone, Copy)]
+struct Flight {
+    wire: u32,
+    hop: u32,
+    action: u32,
+    bytes: u64,
+    /// When its tail left the last link.
+    tail: Time,
+}
+
+/// Tokens and credits on their way between the ranks.
+pub(super) struct HandOvers<'a> {
+    job: &'a Job,
+    pub ranks: AllRanks,
+    /// Entry `wire * depth + token % depth`: when the token arrived, or its slot was given back,
+    /// and by which action.
+    pub times: Vec<Time>,
+    pub by: Vec<u32>,
+    pub depth: usize,
+    pub links: LinkTable,
+    pub queue: EventQueue,
+    flights: Vec<Flight>,
+    /// Numbers of flights that have ended.
+    idle_flights: Vec<u32>,
+}
+
+impl<'a> HandOvers<'a> {
+    pub fn new(job: &'a Job, ranks: AllRanks) -> HandOvers<'a> {
+        let geometry = &job.geometry;
+        let slots = (geometry.slots / geometry.slice_steps).max(1) as u64;
+        let depth = slots.min(ranks.most_tokens.max(1)) as usize;
+        let entries = ranks.wires.len() * depth;
+        HandOvers {
+            job,
+            times: vec![0; entries],
+            by: vec![NO_ACTION; entries],
+            depth,
+            links: LinkTable::new(&job.machine),
+            queue: EventQueue::default(),
+            flights: Vec::new(),
+            idle_flights: Vec::new(),
+            ranks,
+        }
+    }
+
     /// Time of the core for the operands of a step, and when shared links have brought the bytes.
-    pub(super) fn moves(
-        &mut self,
-        flat: &FlatStep,
-        rank: u32,
-        bytes: u64,
-        start: Time,
-    ) -> (f64, Time) {
+    pub fn moves(&mut self, flat: &FlatStep, rank: u32, bytes: u64, start: Time) -> (f64, Time) {
         let costs = &self.job.costs;
         let mut byte_ns = 0.0;
         let mut work_ns = 0.0;
@@ -70,7 +111,7 @@ impl Simulation<'_> {
         shared + sent
     }
 
-    pub(super) fn hand_over(&mut self, flat: &FlatStep, bytes: u64, end: Time, action: u32) {
+    pub fn hand_over(&mut self, flat: &FlatStep, bytes: u64, end: Time, action: u32) {
         for number in 0..u32::from(flat.dsts) {
             let at = flat.operands + u32::from(flat.srcs) + number;
             let target = self.ranks.operands[at as usize];
@@ -121,7 +162,7 @@ impl Simulation<'_> {
     }
 
     /// The head of a token reaches its next link.
-    pub(super) fn pass_link(&mut self, number: u32, now: Time) {
+    pub fn pass_link(&mut self, number: u32, now: Time) {
         let flight = self.flights[number as usize];
         let wire = &self.ranks.wires[flight.wire as usize];
         let (writer, reader) = (wire.writer, wire.reader);
@@ -169,5 +210,13 @@ impl Simulation<'_> {
         if std::mem::take(&mut state.writer_waits) {
             self.queue.push(time, Event::Lane(state.writer_lane));
         }
+    }
+    /// Bytes that all of it takes.
+    pub fn memory_bytes(&self) -> usize {
+        self.ranks.memory_bytes()
+            + self.times.len() * (size_of::<Time>() + size_of::<u32>())
+            + self.flights.len() * size_of::<Flight>()
+            + self.links.memory_bytes()
+            + self.queue.memory_bytes()
     }
 }
