@@ -4,7 +4,8 @@ use super::active::{Active, Args, Op, Sub, Taking};
 use super::closing::Closing;
 use super::counts::Counts;
 use super::ends::{Ends, Handles, Setup, Through};
-use super::fold::{FoldLink, Foldings};
+use super::fold::{Fold, FoldLink, Foldings};
+use super::fold_links::{FoldedSub, fold, fold_of};
 use super::link::{RecvLink, Went};
 use super::meet::{Arrivals, Outgoing};
 use super::open::Open;
@@ -126,6 +127,16 @@ impl Links {
     pub fn over(mut self, rails: Option<Arc<dyn Rails>>) -> Links {
         self.ends.rails = rails;
         self
+    }
+
+    /// From now on tokens on the last channels, as many as there are groups, are folded; at most
+    /// `launches` are in flight.
+    pub fn fold_by(&self, groups: Vec<Fold>, launches: usize) {
+        let mut state = self.lock();
+        state.folds = groups.into_iter().map(FoldLink::new).collect();
+        drop(state);
+        let mut foldings = self.foldings.lock().unwrap_or_else(PoisonError::into_inner);
+        foldings.most = launches;
     }
 
     /// Over which devices this rank has begun to send: peer, channel and devices of each
@@ -323,7 +334,7 @@ impl Links {
         let (mut moved, folds) = (false, state.folds.len());
         let waits = |args: &Args, incoming: &[Option<Box<RecvLink>>]| {
             let waits = |sub: &Sub| {
-                incoming[sub.link].is_none() && self.fold_of(folds, sub.channel).is_none()
+                incoming[sub.link].is_none() && fold_of(&self.ends, folds, sub.channel).is_none()
             };
             args.direction == Direction::Recv && args.subs.iter().any(waits)
         };
@@ -349,9 +360,11 @@ impl Links {
             let depth = args.depth();
             let (launch, direction) = (args.launch, args.direction);
             for sub in args.subs.iter_mut().filter(|sub| !sub.done) {
-                let fold = self.fold_of(folds.len(), sub.channel);
-                let result = match (fold, direction) {
-                    (Some(fold), _) => self.fold(&mut folds[fold], (sub, launch, direction), trace),
+                let group = fold_of(&self.ends, folds.len(), sub.channel);
+                let result = match (group, direction) {
+                    (Some(group), _) => {
+                        self.fold(&mut folds[group], (sub, launch, direction), trace)
+                    }
                     (_, Direction::Send) => self.send(&mut outgoing[sub.link], (sub, depth), trace),
                     (_, Direction::Recv) => match &mut incoming[sub.link] {
                         None => Ok((false, 0)),
@@ -364,8 +377,8 @@ impl Links {
                 let (went, done) = result.map_err(|error| error.with_peer(sub.peer))?;
                 moved |= went;
                 if let Some(profiler) = profiler {
-                    let now = match fold {
-                        Some(fold) => folds[fold].counts(direction),
+                    let now = match group {
+                        Some(group) => folds[group].counts(direction),
                         None => counts((outgoing, incoming), direction, sub.link),
                     };
                     let step = sub.first_step(launch, direction);
@@ -393,6 +406,28 @@ impl Links {
             self.bell.ring(self.me);
         }
         went != Went::Nothing
+    }
+
+    /// One look at what is folded for a sub.
+    fn fold(
+        &self,
+        link: &mut FoldLink,
+        (sub, launch, direction): (&Sub, u64, Direction),
+        trace: &mut Trace,
+    ) -> Result<(bool, u64)> {
+        let folded = FoldedSub {
+            ends: &self.ends,
+            foldings: &self.foldings,
+            link,
+            sub,
+            launch,
+            direction,
+        };
+        let (moved, done) = fold(folded, trace)?;
+        if moved {
+            self.bell.ring(self.me);
+        }
+        Ok((moved, done))
     }
 
     /// One look at a sending end, which is connected first.

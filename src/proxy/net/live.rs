@@ -1,5 +1,6 @@
 //! View of an engine from outside: its record, and what is under way in a job that hangs.
 
+use super::fold_links::fold_of;
 use super::links::{Links, State, up};
 use super::meet::Outgoing;
 use super::profile::Profiler;
@@ -116,7 +117,7 @@ impl Links {
             for sub in args.subs.iter().filter(|sub| !sub.done) {
                 all &= match args.direction {
                     // A folding network names nothing to sleep on.
-                    _ if self.fold_of(state.folds.len(), sub.channel).is_some() => false,
+                    _ if fold_of(&self.ends, state.folds.len(), sub.channel).is_some() => false,
                     Direction::Send => state.outgoing[sub.link]
                         .as_ref()
                         .is_none_or(|link| link.watch(set)),
@@ -167,7 +168,7 @@ impl Links {
         let mut live = Vec::new();
         for args in &active.list {
             for sub in args.subs.iter().filter(|sub| !sub.done) {
-                let found = match self.fold_of(folds.len(), sub.channel) {
+                let found = match fold_of(&self.ends, folds.len(), sub.channel) {
                     Some(fold) => Some(folds[fold].counts(args.direction)),
                     None => up((outgoing, incoming), args.direction, sub.link),
                 };
