@@ -5,6 +5,7 @@
 //! they are, so that caches help no more than in a program.
 
 mod against;
+pub mod measure;
 mod timed;
 
 use super::calls::grouped;
@@ -17,7 +18,6 @@ use super::inputs::Inputs;
 use super::layout::Counts;
 use super::operation::Operation;
 use super::options::PerfArgs;
-use super::outcome::{Outcome, Took};
 use super::seat::Seat;
 use super::team::Member;
 use super::way::Ways;
@@ -163,56 +163,6 @@ impl<'a> Bench<'a> {
             self.once(&placed, 0)?;
         }
         self.finish(&placed)
-    }
-
-    /// Measures one side of a line; `None` where the collective has no in-place form.
-    ///
-    /// # Errors
-    /// kolo's, MPI's.
-    pub fn measure(&mut self, case: Case, in_place: bool) -> Result<Option<Outcome>> {
-        if in_place && !self.row.in_place {
-            return Ok(None);
-        }
-        let placed = self.place(case, in_place)?;
-        self.repetition += 1;
-        self.prepare(&placed)?;
-        let direct = self.member.comm.direct_calls()?;
-        self.once(&placed, 0)?;
-        let (rival, single) = match self.mpi {
-            Some(mpi) => self.versus(&placed, mpi)?,
-            None => (None, Vec::new()),
-        };
-        let (took, single) = match &rival {
-            Some(versus) => (Took::of_median(versus), single),
-            None => self.time(&placed)?,
-        };
-        let single = self.agree_on(&single)?;
-        let direct = self.member.comm.direct_calls()? > direct;
-        let algorithm = self
-            .ways
-            .name(&case, placed.counts.call * placed.unit(), direct);
-        let mut wrong = 0;
-        for _ in 0..self.args.checks {
-            wrong += self.check(&placed)?;
-            // The number is that of all ranks, so all of them stop here.
-            if wrong > 0 {
-                break;
-            }
-        }
-        let checkable = self.args.checks > 0 && (self.same_host || !self.row.sizeless);
-        self.finish(&placed)?;
-        let size = placed.counts.size * placed.unit();
-        let ranks = f64::from(placed.seat.nranks);
-        let algbw = size as f64 / 1e3 / took.time_us * (self.row.moved)(ranks);
-        Ok(Some(Outcome {
-            took,
-            algbw,
-            busbw: algbw * (self.row.busy)(ranks),
-            wrong: checkable.then_some(wrong),
-            single,
-            rival,
-            algorithm,
-        }))
     }
 
     fn place(&self, case: Case, in_place: bool) -> Result<Placed> {

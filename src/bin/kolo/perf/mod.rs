@@ -50,6 +50,7 @@ use crate::launcher::Mpi;
 use crate::out;
 use crate::world::World;
 use bench::Bench;
+use bench::measure::one_side;
 use case::Case;
 use kolo::base::{Code, Error, Result};
 use kolo::comm::Inspect;
@@ -299,8 +300,8 @@ impl Session<'_> {
             if let Some(report) = &report {
                 report.measuring(&case);
             }
-            let apart = bench.measure(case, false)?;
-            let in_place = bench.measure(case, true)?;
+            let apart = one_side(bench, case, false)?;
+            let in_place = one_side(bench, case, true)?;
             if let Some(report) = report {
                 report.row(&case, bench.shown(&case), [apart, in_place]);
             }
