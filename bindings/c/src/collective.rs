@@ -1,14 +1,14 @@
 //! The collective calls. All have one path, and so have messages: handle, numbers, core.
 
-use crate::group::note;
-use crate::guard::{guard_comm, last_error};
+use crate::group::{note, refuse_group};
+use crate::guard::guard_comm;
 use crate::op::fixed;
 use crate::seat::Member;
 use crate::stream;
 use crate::types::*;
 use kolo_core::base::Result;
 use kolo_core::comm::enqueue as enqueue_on;
-use kolo_core::comm::{Call, Collective, RedOp, group};
+use kolo_core::comm::{Call, Collective, RedOp};
 use std::ffi::{c_int, c_void};
 use std::ptr::{null, null_mut};
 
@@ -106,14 +106,6 @@ pub(crate) unsafe fn enqueue(
         refuse_group();
     }
     code
-}
-
-/// The open group, if any, must not run without the call that just failed: peers would wait.
-#[cold]
-pub(crate) fn refuse_group() {
-    if let Some(error) = last_error() {
-        group::refuse(&error);
-    }
 }
 
 /// A call with an operation that the program made; some read their scalar now.

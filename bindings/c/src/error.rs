@@ -1,8 +1,8 @@
 //! Texts of results.
 
-use crate::collective::refuse_group;
 use crate::comm::null;
 use crate::comms::COMMS;
+use crate::group::refuse_group;
 use crate::guard::{Sentence, described, guard, last_of_thread, last_unnamed, reported, sentence};
 use crate::loud;
 use crate::types::{ResultArg, koloComm_t, koloResult_t, koloTranslate_t};

@@ -1,7 +1,7 @@
 //! Exact sums of local arrays.
 
-use crate::collective::refuse_group;
 use crate::comm::null;
+use crate::group::refuse_group;
 use crate::guard::guard_comm;
 use crate::types::*;
 use kolo_core::base::{Error, Result};

@@ -1,9 +1,10 @@
 //! Groups: several calls that progress together.
 
 use crate::comms::COMMS;
-use crate::guard::{guard, guard_unnamed, last_of_thread};
+use crate::guard::{guard, guard_unnamed, last_error, last_of_thread};
 use crate::types::{koloComm_t, koloResult_t};
 use kolo_core::base::lasting::Lasting;
+use kolo_core::base::{Error, Result};
 use kolo_core::comm::group;
 use std::cell::Cell;
 
@@ -32,6 +33,25 @@ pub(crate) fn note(comm: koloComm_t) {
                 used.push(comm as usize);
             }
         });
+    }
+}
+
+/// The open group, if any, must not run without the call that just failed: peers would wait.
+#[cold]
+pub(crate) fn refuse_group() {
+    if let Some(error) = last_error() {
+        group::refuse(&error);
+    }
+}
+
+/// Refuses a call that waits, inside a group: the calls of the group have not begun.
+pub(crate) fn outside_groups(call: &str) -> Result<()> {
+    match group::active() {
+        true => Err(Error::usage(
+            format!("{call} inside a group: its calls begin when the group ends"),
+            "call koloGroupEnd first",
+        )),
+        false => Ok(()),
     }
 }
 

@@ -34,6 +34,7 @@ pub mod request;
 pub mod route;
 pub mod setting;
 pub mod stream;
+mod streams;
 pub mod table;
 pub mod vector;
 

@@ -1,7 +1,7 @@
 //! Messages between two ranks.
 
-use crate::collective::{NO_OP, Raw, enqueue, refuse_group};
-use crate::group::note;
+use crate::collective::{NO_OP, Raw, enqueue};
+use crate::group::{note, refuse_group};
 use crate::guard::guard_comm;
 use crate::stream::given;
 use crate::types::*;

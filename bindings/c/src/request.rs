@@ -1,22 +1,13 @@
 //! Requests of asynchronous calls, which [`crate::calls`] makes. A request is a stream of its own.
 
-use crate::collective::refuse_group;
 use crate::comm::null;
+use crate::group::{outside_groups, refuse_group};
 use crate::guard::{guard, guard_unnamed};
-use crate::handle::Registry;
-use crate::stream::STREAMS;
+use crate::streams::{REQUESTS, STREAMS};
 use crate::types::*;
-use kolo_core::base::{Error, Result};
-use kolo_core::comm::{Stream, group};
+use kolo_core::base::Result;
+use kolo_core::comm::Stream;
 use std::ffi::c_int;
-
-/// All live requests of this process.
-static REQUESTS: Registry<Stream> = Registry::new(0xb7e1_5162_8aed_2a6b, "request");
-
-/// Whether a number is a live request.
-pub(crate) fn is_request(handle: usize) -> bool {
-    REQUESTS.find(handle).is_some()
-}
 
 /// Waits until the call of `*request` has ended: its receive buffers are filled, its send buffers
 /// may be changed. Sets `*request` to NULL, but not when it returns koloInvalidUsage; a NULL
@@ -85,17 +76,6 @@ fn check(call: &str, request: *mut koloRequest_t) -> Result<()> {
     // Before the request is taken: it is still the program's.
     kolo_core::exec::operation::outside_operations("waits for a request")?;
     outside_groups(call)
-}
-
-/// Refuses a call that waits, inside a group: the calls of the group have not begun.
-pub(crate) fn outside_groups(call: &str) -> Result<()> {
-    match group::active() {
-        true => Err(Error::usage(
-            format!("{call} inside a group: its calls begin when the group ends"),
-            "call koloGroupEnd first",
-        )),
-        false => Ok(()),
-    }
 }
 
 /// The number of a request, which is then none.

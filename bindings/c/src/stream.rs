@@ -2,16 +2,14 @@
 
 use crate::comm::null;
 use crate::comms::COMMS;
+use crate::group::outside_groups;
 use crate::guard::guard_unnamed;
-use crate::handle::{InUse, Registry};
-use crate::request::{is_request, outside_groups};
+use crate::handle::InUse;
+use crate::streams::{STREAMS, is_request};
 use crate::types::{koloResult_t, koloStream_t};
 use kolo_core::base::{Error, Result};
 use kolo_core::comm::{CommDevice, Communicator, Stream};
 use kolo_core::exec::operation::outside_operations;
-
-/// All live streams of this process.
-pub(crate) static STREAMS: Registry<Stream> = Registry::new(0x9d17_6ae8_33c4_b05e, "stream");
 
 /// The stream that a call was given.
 pub(crate) enum Given {

@@ -1,10 +1,10 @@
 //! Calls whose blocks have sizes of their own, and calls along graphs.
 
-use crate::collective::{NO_OP, refuse_group, with_made_op};
+use crate::collective::{NO_OP, with_made_op};
 use crate::comm::null;
 use crate::comms::COMMS;
 use crate::graph::GRAPHS;
-use crate::group::note;
+use crate::group::{note, refuse_group};
 use crate::guard::guard_comm;
 use crate::stream;
 use crate::types::*;
