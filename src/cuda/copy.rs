@@ -1,4 +1,8 @@
 //! Copies and fills, each on a stream: the device as a whole waits for none of them.
+//!
+//! Memory of the host that is not pinned is copied when the stream has come so far, and not before:
+//! a driver that waits within such a copy lets no other thread launch meanwhile, not even the
+//! kernel that the awaited one waits for.
 
 use super::context::Context;
 use super::stream::StreamId;
@@ -18,6 +22,7 @@ pub unsafe fn copy_to_device(
     source: &[u8],
     stream: StreamId,
 ) -> Result<()> {
+    stream.synchronize(context)?;
     {
         let _current = context.enter()?;
         let (from, bytes) = (source.as_ptr().cast(), source.len());
@@ -45,6 +50,7 @@ pub unsafe fn copy_from_device(
     source: u64,
     stream: StreamId,
 ) -> Result<()> {
+    stream.synchronize(context)?;
     {
         let _current = context.enter()?;
         let (to, bytes) = (destination.as_mut_ptr().cast(), destination.len());

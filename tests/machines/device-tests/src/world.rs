@@ -109,9 +109,6 @@ impl Rank {
     pub fn fetch(&self, area: &Area, bytes: usize) -> Result<Vec<u8>, Failure> {
         let mut all = vec![0; bytes + 2 * EDGE];
         let at = area.memory.address();
-        // Not by the copy itself: a driver that waits within a copy into pageable memory lets no
-        // other thread launch the kernel that the awaited one waits for.
-        self.stream.synchronize()?;
         // SAFETY: the memory is that long; calls before it are on the same stream.
         unsafe { copy_from_device(&self.context, &mut all, at, self.stream.id()) }?;
         let mut edges = all[..EDGE].iter().chain(&all[EDGE + bytes..]);

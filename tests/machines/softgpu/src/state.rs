@@ -38,6 +38,8 @@ pub struct State {
     pub graphs: Table<TaskGraph>,
     pub executables: Table<TaskExecutable>,
     pub objects: Objects,
+    /// Devices of whose contexts a call holds the lock.
+    pub held: Vec<u32>,
     /// Code that every call gives from now on.
     pub failed: Option<Code>,
 }
@@ -165,6 +167,37 @@ impl Turn {
         }
     }
 
+    /// Waits likewise inside of a call that holds the lock of the current context: whoever launches
+    /// on its device waits for the end of that call.
+    ///
+    /// # Errors
+    /// As above; no context is current.
+    pub fn wait_within(&mut self, points: &[Point]) -> Answer {
+        let (_, device) = self.current()?;
+        self.state.held.push(device);
+        let passed = self.wait(points);
+        let held = &mut self.state.held;
+        if let Some(at) = held.iter().position(|one| *one == device) {
+            held.swap_remove(at);
+        }
+        self.driver.ended.notify_all();
+        passed
+    }
+
+    /// Waits until no call holds the lock of a context of this device.
+    ///
+    /// # Errors
+    /// The devices have failed.
+    pub fn wait_for_lock(&mut self, device: u32) -> Answer {
+        while self.state.held.contains(&device) {
+            if let Some(code) = self.state.failed {
+                return Err(code);
+            }
+            self.driver.ended.wait(&mut self.state);
+        }
+        Ok(())
+    }
+
     /// Puts a task at the end of a stream, or into the graph that the stream is captured for: then
     /// the point is one that has been passed.
     ///
@@ -242,6 +275,7 @@ impl State {
             graphs: Table::new(Code::INVALID_VALUE),
             executables: Table::new(Code::INVALID_VALUE),
             objects: Objects::new(),
+            held: Vec::new(),
             failed: None,
             settings,
         })

@@ -61,7 +61,7 @@ fn now_on_legacy(turn: &mut Turn, task: Task) -> Answer {
 }
 
 /// In the order of a stream. What can be paged is read at the call, and waited for where it is
-/// written.
+/// written: meanwhile no other thread launches on the device.
 fn later((to, from): (u64, u64), bytes: usize, sides: Sides, stream: u64) -> Answer {
     let mut turn = live()?;
     let stream = turn.stream(stream)?;
@@ -91,7 +91,7 @@ fn later((to, from): (u64, u64), bytes: usize, sides: Sides, stream: u64) -> Ans
     });
     let point = turn.submit(stream, Vec::new(), task)?;
     match waits {
-        true => turn.wait(&[point]),
+        true => turn.wait_within(&[point]),
         false => Ok(()),
     }
 }

@@ -55,6 +55,7 @@ fn launch(
     if !extra.is_null() {
         return Err(Code::NOT_SUPPORTED);
     }
+    turn.wait_for_lock(function.device)?;
     let (_, kernel) = turn.modules.kernel(function);
     let bytes = parameters.get()?.list(kernel.launch_bytes())?;
     let task = Task::Launch(Launch {
