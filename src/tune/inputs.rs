@@ -23,7 +23,7 @@ pub struct Inputs {
     pub measured: Measured,
     /// Whether buffers may be read where they lie.
     pub direct: bool,
-    /// Whether the ranks compare their calls, so that a message is sent when it was received.
+    /// Whether the ranks compare their calls: then a message waits until it is received.
     pub compares: bool,
     /// A further channel pays when each has this much to move.
     pub channel_bytes: usize,

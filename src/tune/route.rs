@@ -45,7 +45,7 @@ pub enum Route {
     Plan {
         /// Which plan.
         choice: Choice,
-        /// Who passes it: it may say no more than a message.
+        /// Its executor: a plan of one message has a short form.
         form: CallForm,
     },
     /// [`algo::direct`] over the buffers of all ranks where they lie, if they can be read there;

@@ -129,16 +129,15 @@ fn run_on_host(members: &[Member]) -> Result<()> {
 fn observed(members: &[Member], on_devices: &[Member], count: usize) -> Result<()> {
     let begun = clock::now();
     let on_devices = device::run(on_devices, count);
-    let (notes, result) = match (on_devices, together(members)) {
-        (Ok(()), Some(Ok(exec))) => {
-            let called = called_together(members, &exec);
-            let notes = traced::of_group(members, count, Some(&exec), called, begun);
-            (notes, run_bundle(members, exec))
-        }
-        (on_devices, _) => {
-            let notes = traced::of_group(members, count, None, Called::Queued, begun);
-            (notes, on_devices.and_then(|()| run_on_host(members)))
-        }
+    // The owner's part is taken only for a bundle that runs: whoever tells of others takes it anew.
+    let exec = on_devices.is_ok().then(|| together(members)).flatten();
+    let (notes, result) = if let Some(Ok(exec)) = exec {
+        let called = called_together(members, &exec);
+        let notes = traced::of_group(members, count, Some(&exec), called, begun);
+        (notes, run_bundle(members, exec))
+    } else {
+        let notes = traced::of_group(members, count, None, Called::Queued, begun);
+        (notes, on_devices.and_then(|()| run_on_host(members)))
     };
     for note in notes {
         note.ended(&result);

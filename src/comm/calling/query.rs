@@ -40,8 +40,8 @@ pub(in crate::comm) fn way(
     answered(queue, || asked_here(queue, collective, count, dtype, op))
 }
 
-/// How a send and a receive of so many elements would go by one call. Where calls are observed they
-/// are a group of two.
+/// How a send and a receive of so many elements would go by one call of this rank. Where its calls
+/// are observed they are a group of two, so the form is this rank's own.
 ///
 /// # Errors
 /// As [`way`].

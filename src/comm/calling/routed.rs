@@ -49,8 +49,9 @@ pub(in crate::comm) fn larger(
         (CallForm::Cast, _) => messages::rooted(queue, exec, checked, number, true),
         _ => interpreted(queue, exec, checked, number, route),
     };
+    ended?;
     let_readers_run(queue, exec, checked.bytes);
-    ended
+    Ok(())
 }
 
 /// The route with those facts that only some calls need: what their blocks are, and whether they

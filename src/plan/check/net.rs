@@ -189,7 +189,7 @@ impl<'a> Net<'a> {
 
     /// Adds what all ranks run in one call; `items` come in order of ranks, and the plans of one
     /// rank in the order of issue. Returns the number of the block.
-    pub fn add(&mut self, items: &[Item<'a>]) -> Result<usize, Counterexample> {
+    pub fn add_unpaired(&mut self, items: &[Item<'a>]) -> Result<usize, Counterexample> {
         let starts = (self.instances.len(), self.lanes.len(), self.events.len());
         let mut places = 0;
         for item in items {

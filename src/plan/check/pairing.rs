@@ -9,7 +9,7 @@ use super::report::{Counterexample, link_text};
 /// # Errors
 /// A fault of structure, or the first token that meets another receive or none.
 pub(super) fn add<'a>(net: &mut Net<'a>, items: &[Item<'a>]) -> Result<usize, Counterexample> {
-    let number = net.add(items)?;
+    let number = net.add_unpaired(items)?;
     pair(net, &net.blocks[number])?;
     Ok(number)
 }
