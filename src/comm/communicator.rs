@@ -464,7 +464,7 @@ impl Starting {
     /// Waits until the communicator is there.
     ///
     /// # Errors
-    /// As [`Starting::poll`].
+    /// Those of [`Starting::poll`].
     pub fn wait(self) -> Result<Communicator> {
         loop {
             if let Some(communicator) = self.poll()? {

@@ -92,10 +92,10 @@ pub(in crate::comm) fn run_checked(
 /// The peers may be the same, different ones, this rank, or [`crate::comm::NO_RANK`].
 ///
 /// # Errors
-/// As [`enqueue`]; buffers that overlap.
+/// Those of [`enqueue`]; buffers that overlap.
 ///
 /// # Safety
-/// As [`enqueue`], for both.
+/// The promise of [`enqueue`], for both.
 pub(in crate::comm) unsafe fn enqueue_exchange(
     queue: &Arc<Queue>,
     send: &Call,
@@ -134,7 +134,7 @@ pub(in crate::comm) unsafe fn enqueue_exchange(
 /// waiting for them.
 ///
 /// # Safety
-/// As [`enqueue`], and no two of the messages that join share memory.
+/// The promise of [`enqueue`], and no two of the messages that join share memory.
 pub(in crate::comm) unsafe fn enqueue_joining(
     queue: &Arc<Queue>,
     call: &Call,

@@ -44,7 +44,7 @@ pub(in crate::comm) fn way(
 /// are observed they are a group of two, so the form is this rank's own.
 ///
 /// # Errors
-/// As [`way`].
+/// Those of [`way`].
 pub(in crate::comm) fn way_of_both(
     queue: &Arc<Queue>,
     count: usize,

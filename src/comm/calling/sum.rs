@@ -100,7 +100,7 @@ pub(in crate::comm) fn sum_exact<T: Summand>(queue: &Arc<Queue>, terms: &[T]) ->
 /// [`sum_exact`] of the terms whose mask is true.
 ///
 /// # Errors
-/// As [`sum_exact`], and for a mask of another length.
+/// Those of [`sum_exact`], and for a mask of another length.
 pub(in crate::comm) fn sum_exact_masked<T: Summand>(
     queue: &Arc<Queue>,
     terms: &[T],
@@ -125,7 +125,7 @@ pub(in crate::comm) fn sum_exact_masked<T: Summand>(
 /// [`sum_exact`] of an array with gaps, as far as its mask selects it.
 ///
 /// # Errors
-/// As [`sum_exact`].
+/// Those of [`sum_exact`].
 pub(in crate::comm) fn sum_exact_view<T: Summand>(
     queue: &Arc<Queue>,
     view: &View<'_, T>,
@@ -138,7 +138,7 @@ pub(in crate::comm) fn sum_exact_view<T: Summand>(
 /// [`sum_exact`] of terms that were added before.
 ///
 /// # Errors
-/// As [`sum_exact`].
+/// Those of [`sum_exact`].
 pub(in crate::comm) fn sum_exact_of<T: Summand>(
     queue: &Arc<Queue>,
     sum: &ExactSum<T>,
@@ -152,7 +152,7 @@ pub(in crate::comm) fn sum_exact_of<T: Summand>(
 /// a model, or real and imaginary part. All ranks pass the same number of sums.
 ///
 /// # Errors
-/// As [`sum_exact`], and if `values` has another length.
+/// Those of [`sum_exact`], and if `values` has another length.
 pub(in crate::comm) fn sums_exact_of<T: Summand>(
     queue: &Arc<Queue>,
     sums: &[ExactSum<T>],

@@ -79,11 +79,11 @@ pub(in crate::comm) struct BlockCall<'a> {
 /// memory on both sides.
 ///
 /// # Errors
-/// As [`enqueue::enqueue`], and sizes that are too large, blocks that overlap, numbers of
+/// Those of [`enqueue::enqueue`], and sizes that are too large, blocks that overlap, numbers of
 /// blocks that are not those of ranks or neighbours.
 ///
 /// # Safety
-/// As [`enqueue::enqueue`].
+/// The promise of [`enqueue::enqueue`].
 pub(in crate::comm) unsafe fn enqueue_vector(
     queue: &Arc<Queue>,
     call: &BlockCall<'_>,
@@ -104,7 +104,7 @@ pub(in crate::comm) unsafe fn enqueue_vector(
 /// Enqueues such a call in a scope, behind what is on the stream.
 ///
 /// # Safety
-/// As [`enqueue_vector`].
+/// The promise of [`enqueue_vector`].
 pub(in crate::comm) unsafe fn enqueue_vector_on(
     queue: &Arc<Queue>,
     call: &BlockCall<'_>,

@@ -78,7 +78,7 @@ pub trait Inspect {
     /// assertions.
     ///
     /// # Errors
-    /// As [`Communicator::tuner`].
+    /// Those of [`Communicator::tuner`].
     fn executors(&self) -> Result<Ran>;
 
     /// Returns the costs that kolo assumes of this communicator's connections where nobody has

@@ -106,10 +106,10 @@ pub trait RawCalls {
     /// The peers may be the same, different ones, this rank, or [`crate::comm::NO_RANK`].
     ///
     /// # Errors
-    /// As [`RawCalls::enqueue`]; buffers that overlap.
+    /// Those of [`RawCalls::enqueue`]; buffers that overlap.
     ///
     /// # Safety
-    /// As [`RawCalls::enqueue`], for both.
+    /// The promise of [`RawCalls::enqueue`], for both.
     unsafe fn enqueue_exchange(
         &self,
         send: &Call,
@@ -122,11 +122,11 @@ pub trait RawCalls {
     /// memory on both sides.
     ///
     /// # Errors
-    /// As [`RawCalls::enqueue`], and sizes that are too large, blocks that overlap, numbers of
-    /// blocks that are not those of ranks or neighbours.
+    /// Those of [`RawCalls::enqueue`], and sizes that are too large, blocks that overlap, numbers
+    /// of blocks that are not those of ranks or neighbours.
     ///
     /// # Safety
-    /// As [`RawCalls::enqueue`].
+    /// The promise of [`RawCalls::enqueue`].
     unsafe fn enqueue_vector(&self, call: &VectorCall<'_>, stream: Option<&Stream>) -> Result<()>;
 
     /// [`Communicator::sum_exact`] of an array with gaps, as far as its mask selects it.
@@ -160,7 +160,7 @@ pub trait RawCalls {
     /// [`RawCalls::way`].
     ///
     /// # Errors
-    /// As [`RawCalls::way`].
+    /// Those of [`RawCalls::way`].
     fn way_of_both(&self, count: usize, dtype: DataType) -> Result<Way>;
 
     /// Makes a sum whose inputs are multiplied by `scalar` (one element of `dtype`) first. It is

@@ -113,7 +113,7 @@ pub struct BegunStart {
 /// Begins to join as `rank` of `nranks`.
 ///
 /// # Errors
-/// As [`begin`].
+/// Those of [`begin`].
 pub(in crate::comm) fn begin(
     nranks: u32,
     id: &UniqueId,

@@ -106,7 +106,7 @@ impl Shelf {
     /// Memory of `bytes` zeros that stays for the life of the shelf.
     ///
     /// # Errors
-    /// As [`Shelf::shelve`].
+    /// Those of [`Shelf::shelve`].
     pub fn keep(&mut self, bytes: usize) -> Result<u64> {
         self.keep_with(&vec![0; bytes])
     }
@@ -114,7 +114,7 @@ impl Shelf {
     /// Keeps this content on the device, where kernels may change it.
     ///
     /// # Errors
-    /// As [`Shelf::shelve`].
+    /// Those of [`Shelf::shelve`].
     pub fn keep_with(&mut self, content: &[u8]) -> Result<u64> {
         let address = self.cut(content.len().next_multiple_of(KEPT_PIECE))?;
         self.write(address, content)?;

@@ -186,7 +186,7 @@ impl Starter {
     /// A launch of a bound plan with these windows, of elements of so many bytes.
     ///
     /// # Errors
-    /// As [`Starter::sized`].
+    /// Those of [`Starter::sized`].
     pub fn size(
         &mut self,
         bound: &DeviceBound,

@@ -324,7 +324,7 @@ impl HostEngine {
     /// Moves one message on one node.
     ///
     /// # Errors
-    /// As [`HostEngine::small`].
+    /// Those of [`HostEngine::small`].
     ///
     /// # Safety
     /// The place of the message holds what was said, and nobody else touches it.
@@ -341,7 +341,7 @@ impl HostEngine {
     /// Sends one message and receives another, side by side, on one node.
     ///
     /// # Errors
-    /// As [`HostEngine::small`].
+    /// Those of [`HostEngine::small`].
     ///
     /// # Safety
     /// As [`HostEngine::message`], for both.

@@ -267,7 +267,7 @@ fn take_in_parts(
 /// See [`Stop`].
 ///
 /// # Safety
-/// As [`moved`].
+/// The promise of [`moved`].
 #[inline(always)]
 pub unsafe fn message(
     order: &MessageOrder,

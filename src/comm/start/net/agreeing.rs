@@ -200,7 +200,7 @@ impl Agreeing<'_> {
     /// Tries what is to be tried, and hears what others have; whether there may be more to try.
     ///
     /// # Errors
-    /// As [`agree`].
+    /// Those of [`agree`].
     fn round(&mut self, is_head: bool) -> Result<bool> {
         let lack = self.used().err();
         let mut mine = Tried {
