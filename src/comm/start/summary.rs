@@ -248,6 +248,9 @@ fn settings(settings: &Settings) -> String {
 mod tests {
     use super::*;
     use crate::comm::Communicator;
+    use crate::comm::calling::handles::RedOp;
+    use crate::comm::calling::query;
+    use crate::dtype::DataType;
 
     #[test]
     fn a_summary_says_what_was_chosen_and_set() {
@@ -276,13 +279,10 @@ mod tests {
             .iter()
             .find(|line| line.starts_with("Broadcast: "))
             .unwrap();
-        let exec = comms[0].queue.user().unwrap();
         for bytes in [8, 1 << 12, 1 << 20, 1 << 26] {
-            let way = way(
-                &exec.table,
-                &Asked::plain(Collective::Broadcast, bytes),
-                None,
-            );
+            let (queue, dtype) = (&comms[0].queue, DataType::Uint8);
+            let asked = query::way(queue, Collective::Broadcast, bytes, dtype, RedOp::SUM);
+            let way = asked.unwrap().words;
             assert!(broadcast.contains(&way), "{broadcast}: {way}");
         }
     }
