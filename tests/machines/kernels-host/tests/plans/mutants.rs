@@ -166,6 +166,7 @@ impl Mutant {
             }
             "abort" => (vec![self.sum(&mut random)], World::new(0)),
             "lanes" => (vec![self.many_lanes(&mut random)], World::new(0)),
+            "ends" => (vec![self.many_ends(&mut random)], World::new(0)),
             other => panic!("no scenario {other}"),
         };
         let how = Run {
@@ -232,6 +233,44 @@ impl Mutant {
         };
         draft.call().expect("one piece fits")
     }
+
+    /// One block has more ends of connections than places for them in its shared memory.
+    fn many_ends(&self, random: &mut fastrand::Rng) -> Call {
+        let two_shot = draw::entry(Collective::ReduceScatter, Algorithm::TwoShot);
+        let channels = random.u16(11..=16);
+        let draft = Draft {
+            channels,
+            dtype: DataType::Float32,
+            op: Some(ReduceOp::Sum),
+            sizes: Sizes {
+                slot_bytes: 512,
+                steps: (1, 1),
+                grid: (1, 64),
+                count: random.usize(1..=70) * usize::from(channels),
+            },
+            ..draw::draft(two_shot, 4, self.protocol, random)
+        };
+        let call = draft.call().expect("one piece fits");
+        let places = kept_ends();
+        assert!(
+            call.pairs
+                .iter()
+                .all(|plan| plan.connections.len() > places)
+        );
+        call
+    }
+}
+
+/// `KEPT_ENDS` of the kernels.
+fn kept_ends() -> usize {
+    let text = include_str!("../../../../../kernels/ends.h");
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("constexpr u32 KEPT_ENDS = "));
+    let number = line.and_then(|line| line.strip_suffix(';'));
+    number
+        .and_then(|number| number.parse().ok())
+        .expect("how many places there are")
 }
 
 #[test]
