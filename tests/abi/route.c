@@ -58,6 +58,20 @@ static void asked(koloComm_t comm) {
     OK(koloRedOpDestroy(scaled, comm));
 }
 
+/* The way is that of all ranks; the form is this one's, whose calls are counted or are not. */
+static void on_each(int rank, koloComm_t comm) {
+    static const char *const counted[] = {"report=1", NULL};
+    koloRoute_t route = KOLO_ROUTE_INITIALIZER;
+    koloConfig_t config = KOLO_CONFIG_INITIALIZER;
+    koloComm_t same = NULL;
+    if (rank == 1) config.settings = counted;
+    OK(koloCommSplit(comm, 0, rank, &same, &config));
+    OK(koloCommGetRoute("SendRecv", 9, koloDouble, koloSum, same, &route));
+    CHECK(strncmp(route.words, "one message, protocol simple, form ", 35) == 0);
+    CHECK(strcmp(route.words + 35, rank == 1 ? "bundle" : "exchange") == 0);
+    OK(koloCommDestroy(same));
+}
+
 static void body(int rank, int nranks, koloComm_t comm) {
     for (int call = 0; call < 4; call++) {
         int64_t input[COUNT], output[COUNT];
@@ -72,6 +86,7 @@ static void body(int rank, int nranks, koloComm_t comm) {
         for (int i = 0; i < COUNT; i++)
             CHECK(output[i] == nranks * (nranks - 1) / 2 * 1000 + nranks * (i + call));
     }
+    on_each(rank, comm);
 }
 
 int main(void) {

@@ -567,7 +567,7 @@ typedef struct {
      */
     double microseconds;
     /**
-     * All of it in words.
+     * All of it in words, the form at the end.
      */
     char words[KOLO_ROUTE_TEXT_BYTES];
 } koloRoute_t;
@@ -1326,11 +1326,12 @@ koloResult_t koloRedOpCreateUserFor(koloRedOp_t *op,
 koloResult_t koloRedOpDestroy(koloRedOp_t op, koloComm_t comm);
 
 /**
- * Writes to `*route` how a call of `count` elements would go, the same on all ranks: `call` is its
- * name without "kolo", such as "AllReduce" or "Send". `count` is that of the call (of calls with
- * blocks of different sizes it is ignored), `op` counts for reductions only. Nothing is sent and
- * no call is counted, so one rank may ask alone. `route->size` must be set:
- * KOLO_ROUTE_INITIALIZER does so.
+ * Writes to `*route` how a call of `count` elements would go: `call` is its name without "kolo",
+ * such as "AllReduce" or "Send". Way, algorithm, protocol and channels are the same on all ranks.
+ * The form, which ends the words, is this rank's own: that of a blocking call of it while nothing
+ * else is in flight. `count` is that of the call (of calls with blocks of different sizes it is
+ * ignored), `op` counts for reductions only. Nothing is sent and no call is counted, so one rank
+ * may ask alone. `route->size` must be set: KOLO_ROUTE_INITIALIZER does so.
  * Errors: koloInvalidArgument (handle, NULL, unknown call, datatype or op; what no rank may call,
  * with the reason), koloInvalidUsage (destroyed communicator, two threads at once).
  */

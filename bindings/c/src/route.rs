@@ -11,11 +11,12 @@ use kolo_core::tune::Route;
 use std::ffi::{CStr, c_char, c_int};
 use std::mem::offset_of;
 
-/// Writes to `*route` how a call of `count` elements would go, the same on all ranks: `call` is its
-/// name without "kolo", such as "AllReduce" or "Send". `count` is that of the call (of calls with
-/// blocks of different sizes it is ignored), `op` counts for reductions only. Nothing is sent and
-/// no call is counted, so one rank may ask alone. `route->size` must be set:
-/// KOLO_ROUTE_INITIALIZER does so.
+/// Writes to `*route` how a call of `count` elements would go: `call` is its name without "kolo",
+/// such as "AllReduce" or "Send". Way, algorithm, protocol and channels are the same on all ranks.
+/// The form, which ends the words, is this rank's own: that of a blocking call of it while nothing
+/// else is in flight. `count` is that of the call (of calls with blocks of different sizes it is
+/// ignored), `op` counts for reductions only. Nothing is sent and no call is counted, so one rank
+/// may ask alone. `route->size` must be set: KOLO_ROUTE_INITIALIZER does so.
 /// Errors: koloInvalidArgument (handle, NULL, unknown call, datatype or op; what no rank may call,
 /// with the reason), koloInvalidUsage (destroyed communicator, two threads at once).
 #[unsafe(no_mangle)]

@@ -292,7 +292,7 @@ pub struct koloRoute_t {
     pub mayBeDirect: c_int,
     /// The time that is expected; negative where nobody knows.
     pub microseconds: f64,
-    /// All of it in words.
+    /// All of it in words, the form at the end.
     pub words: [c_char; KOLO_ROUTE_TEXT_BYTES],
 }
 

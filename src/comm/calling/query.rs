@@ -24,8 +24,8 @@ pub struct Way {
     pub expected_ns: Option<f64>,
 }
 
-/// How a call of `count` elements would go: the same answer on all ranks, whatever their
-/// buffers. Nothing is sent, and no call is counted.
+/// How a call of `count` elements would go, whatever its buffers: the same way on all ranks, by the
+/// form of a blocking call of this one. Nothing is sent, and no call is counted.
 ///
 /// # Errors
 /// That of the call itself, if no rank may make it with these arguments; the error that stopped

@@ -148,8 +148,8 @@ pub trait RawCalls {
     /// As [`Communicator::sum_exact`], and if `values` has another length.
     fn sums_exact_of<T: Summand>(&self, sums: &[ExactSum<T>], values: &mut [T]) -> Result<()>;
 
-    /// How a call of `count` elements would go: the same answer on all ranks, whatever their
-    /// buffers. Nothing is sent, and no call is counted.
+    /// How a call of `count` elements would go, whatever its buffers: the same way on all ranks, by
+    /// the form of a blocking call of this one. Nothing is sent, and no call is counted.
     ///
     /// # Errors
     /// That of the call itself, if no rank may make it with these arguments; the error that stopped
