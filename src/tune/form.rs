@@ -115,7 +115,8 @@ pub struct FormFacts {
     is_one_node: bool,
     /// The ranks compare their calls, so the plan of a message waits for the receive.
     compares: bool,
-    /// The calling thread moves messages of fewer bytes while it waits.
+    /// The calling thread moves messages of fewer bytes while it waits. Zero also for a rank alone:
+    /// its messages go to itself, so they have another half, and are queued together with it.
     waited_below: usize,
 }
 
@@ -123,7 +124,7 @@ impl FormFacts {
     /// Those of so many ranks on so many nodes, which compare their calls or not.
     pub fn new(nranks: u32, nodes: u32, compares: bool) -> FormFacts {
         let is_one_node = nodes <= 1;
-        let waits = is_one_node && !compares;
+        let waits = is_one_node && !compares && nranks > 1;
         FormFacts {
             nranks,
             is_one_node,
@@ -243,6 +244,23 @@ mod tests {
                 facts(3, place).of_messages(&asked)
             };
             assert_eq!(ways.map(form), wanted, "{place:?}");
+        }
+    }
+
+    /// Its own messages are those of a group, which the queue has.
+    #[test]
+    fn a_rank_alone_has_no_short_form_of_messages() {
+        let choice = Choice::plain(Collective::Send, Algorithm::Bundle, 1);
+        for (nranks, wanted) in [
+            (1, [CallForm::Interpreted; 2]),
+            (2, [CallForm::Message, CallForm::Exchange]),
+        ] {
+            let form = |called| {
+                let asked = Asked::plain(Collective::Send, 40).made(called);
+                facts(nranks, NEAR).of_plan(&asked, choice)
+            };
+            let forms = [Called::AtOnce, Called::Both].map(form);
+            assert_eq!(forms, wanted, "{nranks} ranks");
         }
     }
 

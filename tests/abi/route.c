@@ -89,8 +89,26 @@ static void body(int rank, int nranks, koloComm_t comm) {
     on_each(rank, comm);
 }
 
+/* A rank alone has nobody to wait for: its message goes to itself, with its other half. */
+static void alone(int rank, int nranks, koloComm_t comm) {
+    koloRoute_t route = KOLO_ROUTE_INITIALIZER;
+    double sent[9], got[9];
+    CHECK(rank == 0 && nranks == 1);
+    for (int i = 0; i < 9; i++) {
+        sent[i] = 2.5 * i + 1;
+        got[i] = -1;
+    }
+    OK(koloCommGetRoute("Send", 9, koloDouble, koloSum, comm, &route));
+    CHECK(strstr(route.words, "form interpreted"));
+    OK(koloCommGetRoute("SendRecv", 9, koloDouble, koloSum, comm, &route));
+    CHECK(strstr(route.words, "form interpreted"));
+    OK(koloSendRecv(sent, 9, 0, got, 9, 0, koloDouble, comm, NULL));
+    CHECK(memcmp(sent, got, sizeof sent) == 0);
+}
+
 int main(void) {
     on_ranks(RANKS, body);
+    on_ranks(1, alone);
     puts("route: ok");
     return 0;
 }

@@ -65,6 +65,7 @@ const CASES: &[Case] = &[
     case("cast", All, Some((Broadcast, 4000)), "form cast", &[(Cast, 1)]),
     case("all to all", All, Some((AllToAll, 500)), "form bundle", &[(Bundle, 1)]),
     case("group", All, None, "form bundle", &[(Bundle, 1)]),
+    case("to itself", One, Some((Send, 6)), "form interpreted", &[(Interpreted, 2)]),
     case("message", Two, Some((Send, 5)), "form message", &[(Message, 1)]),
     case("long message", Two, Some((Send, LONG)), "form interpreted", &[(Interpreted, 1)]),
     case("blocks", Two, None, "form exchange", &[(Exchange, 1)]),
@@ -238,7 +239,7 @@ fn others(name: &str, comm: &Communicator) {
                 assert_eq!(block, &sent[500 * rank as usize..][..500], "from {from}");
             }
         }
-        "group" => {
+        "group" | "to itself" => {
             let (mut mine, mut theirs) = (input(rank, 6), vec![f64::NAN; 6]);
             let (to, from) = ((rank + 1) % n, (rank + n - 1) % n);
             group::start();
@@ -326,7 +327,8 @@ fn faults_of(case: &Case, ran: &str, lines: &[&str]) -> Vec<String> {
     hold(is_asked, format!("{name}: the answer is {asked:?}"));
     let told = lines.iter().filter(|line| line.contains(" TRACE kolo "));
     let told: Vec<&str> = told.map(|line| words(line)).collect();
-    let lines = if name == "group" { 2 } else { 1 };
+    // A message and its other half.
+    let lines = 1 + usize::from(["group", "to itself"].contains(&name));
     hold(told.len() == lines, format!("{name}: {told:?} is told"));
     for told in told {
         let ends = told.ends_with(case.form);
