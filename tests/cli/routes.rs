@@ -31,6 +31,8 @@ fn explain_tells_every_kind_of_route() {
         ("gather 64 -n 4", "messages", "bundle, protocol simple"),
         ("sendrecv 64 -n 2", "messages", "one message"),
         ("sendrecv 1M -n 2", "plan", "bundle, protocol simple"),
+        ("send 1M -n 2", "plan", "bundle, protocol simple"),
+        ("recv 64 -n 3", "messages", "one message"),
         ("reduce 1M -n 2x4", "plan", "ring, protocol simple"),
         ("all_reduce 4M -n 4", "may be direct", "or twoshot where"),
         ("all_reduce 4M -n 4 -o exactsum", "exact", "exact sum"),
@@ -62,6 +64,27 @@ fn explain_tells_every_kind_of_route() {
         assert!(document["settings"].as_array().unwrap().len() > 5);
         let launches = document["launches"].as_array().unwrap();
         assert_eq!(!launches.is_empty(), route == "exact", "{arguments}");
+    }
+}
+
+/// A message is one call, and a send and a receive at once are another.
+#[test]
+fn explain_tells_messages_from_exchanges() {
+    for (arguments, title, form) in [
+        ("send 64 -n 2", "Send of 64 ", "message"),
+        ("recv 1M -n 2", "Recv of 1M ", "message"),
+        ("sendrecv 64 -n 2", "SendRecv of 64 ", "exchange"),
+        ("MPI_Sendrecv 1M -n 2", "SendRecv of 1M ", "exchange"),
+        ("ncclSend 4M -n 2", "Send of 4M ", "interpreted"),
+        ("MPI_Isend 64 -n 2x1", "Send of 64 ", "bundle"),
+        ("send 64 -n 1", "Send of 64 ", "interpreted"),
+    ] {
+        let (text, document) = asked(arguments, None);
+        assert!(text.starts_with(title), "{arguments}: {text}");
+        assert_eq!(document["form"], form, "{arguments}");
+        assert!(text.contains(&format!(", form {form}\n")), "{text}");
+        let name = title.split(' ').next().unwrap();
+        assert_eq!(document["question"]["collective"], name, "{arguments}");
     }
 }
 

@@ -52,7 +52,7 @@ pub fn run(args: &ExplainArgs) -> Result<()> {
         out::json(&document(question, collective, &routed, known)?);
         return Ok(());
     }
-    let mut text = format!("{}\n\n", question.text(collective));
+    let mut text = format!("{}\n\n", question.text(question.name(collective)));
     let routed = match &routed {
         Ok(routed) => routed,
         Err(error) => {
@@ -123,7 +123,7 @@ fn document(
             document
         }
     };
-    document["question"] = question.document(collective);
+    document["question"] = question.document(question.name(collective));
     document["settings"] = deciding::document(settings);
     Ok(document)
 }
@@ -258,7 +258,7 @@ fn time_line(
 ) {
     let (time_ns, is_measured) = expected(question, collective, choice, table);
     let how = if is_measured { "measured" } else { "estimated" };
-    let speed = match time_ns > 0.0 && !question.collective.sizeless {
+    let speed = match time_ns > 0.0 && !question.collective.row.sizeless {
         true => format!(", {:.2} GB/s", question.size as f64 / time_ns),
         false => String::new(),
     };

@@ -90,13 +90,13 @@ pub fn run(question: &Question, op: Operation, json: bool) -> Result<()> {
     match json {
         true => {
             let mut document = document(&way, collective);
-            document["question"] = question.document(collective);
+            document["question"] = question.document(question.name(collective));
             document["question"]["device"] = "cuda".into();
             document["settings"] = deciding::document(&settings);
             out::json(&document);
         }
         false => {
-            let title = question.text(collective);
+            let title = question.text(question.name(collective));
             let mut text = format!("{title}, each on a GPU\n\n");
             answering.tell(&mut text, &way, &settings);
             deciding::tell(&mut text, &settings);

@@ -3,6 +3,7 @@
 
 use crate::perf::engine::Collective;
 use crate::perf::rows::COLLECTIVES;
+use kolo::plan;
 
 /// Prefixes that other libraries put before their names.
 const PREFIXES: [&str; 4] = ["pmpi", "mpi", "nccl", "kolo"];
@@ -36,6 +37,36 @@ fn bare(name: &str) -> (&str, bool) {
     let rest = of_library.unwrap_or(name);
     let end = SUFFIXES.iter().find_map(|suffix| rest.strip_suffix(suffix));
     (end.unwrap_or(rest), of_library.is_some())
+}
+
+/// A collective by one of its names.
+#[derive(Clone, Copy, Debug)]
+pub struct Named {
+    /// The row of its table.
+    pub row: &'static Collective,
+    /// The one message that the name means, where it does not mean a send and a receive at once.
+    pub message: Option<plan::Collective>,
+}
+
+/// The collective with this name; a name of a message is not that of `sendrecv`, by which
+/// `kolo perf` measures messages.
+///
+/// # Errors
+/// A sentence with the nearest name.
+pub fn named(text: &str) -> Result<Named, String> {
+    let row = collective(text)?;
+    let whole = plain(text);
+    let (name, of_library) = bare(&whole);
+    let name = name
+        .strip_prefix('i')
+        .filter(|_| of_library)
+        .unwrap_or(name);
+    let message = match name {
+        "send" => Some(plan::Collective::Send),
+        "recv" => Some(plan::Collective::Recv),
+        _ => None,
+    };
+    Ok(Named { row, message })
 }
 
 /// The names of all collectives.
@@ -112,6 +143,25 @@ mod tests {
         for row in COLLECTIVES {
             assert_eq!(collective(row.name).map(|row| row.name), Ok(row.name));
         }
+    }
+
+    #[test]
+    fn a_message_is_not_an_exchange() {
+        use plan::Collective::{Recv, Send};
+        for (name, message) in [
+            ("send", Some(Send)),
+            ("MPI_Isend", Some(Send)),
+            ("koloRecv", Some(Recv)),
+            ("mpi_irecv", Some(Recv)),
+            ("sendrecv", None),
+            ("MPI_Sendrecv", None),
+            ("MPI_Iscatter", None),
+        ] {
+            let named = named(name).expect(name);
+            assert_eq!(named.message, message, "{name}");
+            assert_eq!(named.row.name == "sendrecv", name != "MPI_Iscatter");
+        }
+        assert!(named("isend").is_err() && named("sent").is_err());
     }
 
     #[test]

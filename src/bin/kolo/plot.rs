@@ -33,7 +33,7 @@ pub fn run(
         right
             .map_err(|error| Error::argument(format!("--plot {name}: {error}"), "use that name"))?;
     }
-    if question.collective.sizeless {
+    if question.collective.row.sizeless {
         return Err(Error::argument(
             format!("{} has no size to draw", collective.name()),
             "use kolo sim without --plot",
@@ -51,9 +51,9 @@ pub fn run(
         .collect();
     let (mut curves, chosen) = curves(question, collective, table, &sizes);
     curves.sort_by(|a, b| a.name.cmp(&b.name));
-    let title = question.sized(sizes[0]).text(collective);
+    let title = question.sized(sizes[0]).text(collective.name());
     let title = title.split(" of ").next().unwrap_or(&title).to_string();
-    let place = question.text(collective);
+    let place = question.text(collective.name());
     let place = place.rsplit(" on ").next().unwrap_or_default();
     let names: Vec<&str> = curves.iter().map(|curve| curve.name.as_str()).collect();
     let names = names.join(", ");

@@ -1,7 +1,7 @@
 //! The question of `kolo explain` and `kolo sim`: a collective, a size, and ranks on a machine that
 //! need not be there.
 
-use crate::perf::engine::Collective as Row;
+use crate::names::{self, Named};
 use crate::perf::options;
 use crate::perf::seat::Seat;
 use clap::Args;
@@ -20,8 +20,8 @@ use serde_json::{Value, json};
 #[derive(Args, Clone, Debug)]
 pub struct Question {
     /// The collective, as in `kolo perf`
-    #[arg(value_parser = crate::names::collective)]
-    pub collective: &'static Row,
+    #[arg(value_parser = names::named)]
+    pub collective: Named,
     /// Size of the data, as in `kolo perf`: K, M, G or T stand for powers of 1024
     #[arg(value_parser = options::size, default_value = "8")]
     pub size: u64,
@@ -109,7 +109,7 @@ impl Question {
             return Err(Error::argument(
                 format!(
                     "{} has no algorithms to choose from: it is a bundle of messages",
-                    self.collective.name
+                    self.collective.row.name
                 ),
                 "ask about one of them with sendrecv",
             ));
@@ -122,10 +122,12 @@ impl Question {
     /// # Errors
     /// What `kolo perf` measures but is no single collective; a root that is no rank.
     pub fn call(&self) -> Result<Collective> {
-        let send = (self.collective.name == "sendrecv").then_some(Collective::Send);
-        let found = self.collective.kolo.or(send).ok_or_else(|| {
+        let Named { row, message } = self.collective;
+        // That of a send and a receive, which are two of one size.
+        let send = (row.name == "sendrecv").then_some(Collective::Send);
+        let found = row.kolo.or(message).or(send).ok_or_else(|| {
             Error::argument(
-                format!("{} is made of several calls", self.collective.name),
+                format!("{} is made of several calls", row.name),
                 "ask about one of them, such as sendrecv",
             )
         })?;
@@ -137,6 +139,20 @@ impl Question {
             ));
         }
         Ok(found)
+    }
+
+    /// Whether it is a send and a receive at once.
+    pub fn is_exchange(&self) -> bool {
+        self.collective.row.name == "sendrecv" && self.collective.message.is_none()
+    }
+
+    /// The name of what is asked about, `call` being the collective that is called.
+    pub fn name(&self, call: Collective) -> &'static str {
+        if self.is_exchange() {
+            "SendRecv"
+        } else {
+            call.name()
+        }
     }
 
     /// Elements that the call names as its count.
@@ -151,7 +167,7 @@ impl Question {
             nranks: self.machine().nranks(),
             root: self.root,
         };
-        (self.collective.counts)(elements, &seat).call
+        (self.collective.row.counts)(elements, &seat).call
     }
 
     /// Bytes of the call's count: what the tuner looks at.
@@ -176,13 +192,13 @@ impl Question {
     }
 
     /// In words: `AllReduce of 4M (1048576 x float) on 64 nodes x 8 ranks`.
-    pub fn text(&self, collective: Collective) -> String {
+    pub fn text(&self, name: &str) -> String {
         let machine = self.machine();
         let ranks = match machine.nodes {
             1 => format!("{} ranks of one node", machine.per_node),
             nodes => format!("{nodes} nodes x {} ranks", machine.per_node),
         };
-        let size = match self.collective.sizeless {
+        let size = match self.collective.row.sizeless {
             true => String::new(),
             false => format!(
                 " of {} (count {} x {})",
@@ -191,14 +207,14 @@ impl Question {
                 self.dtype.name()
             ),
         };
-        format!("{}{size} on {ranks}", collective.name())
+        format!("{name}{size} on {ranks}")
     }
 
     /// The question itself, for `--json`.
-    pub fn document(&self, collective: Collective) -> Value {
+    pub fn document(&self, name: &str) -> Value {
         let machine = self.machine();
         json!({
-            "collective": collective.name(),
+            "collective": name,
             "bytes": self.size,
             "count": self.count(),
             "type": self.dtype.name(),
@@ -226,7 +242,8 @@ impl Question {
         }
     }
 
-    /// The plan of a rank. Of two that exchange a message, rank 0 sends and rank 1 receives.
+    /// The plan of a rank. A message is one between the ranks 0 and 1; the call that is asked about
+    /// is that of rank 0.
     ///
     /// # Errors
     /// The algorithm does not compute the collective.
@@ -239,6 +256,7 @@ impl Question {
     ) -> Result<Plan> {
         let collective = match (collective, rank) {
             (Collective::Send, 1) => Collective::Recv,
+            (Collective::Recv, 1) => Collective::Send,
             _ => collective,
         };
         let mut plan = algo::plan(&self.shape(collective, choice, rank), nodes)?;

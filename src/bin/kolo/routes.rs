@@ -73,9 +73,7 @@ pub fn asked(question: &Question, collective: Collective, op: Operation) -> Resu
     let (count, nranks) = (question.count(), question.machine().nranks());
     let with = |op| {
         let asked = asked_of(collective, count, (question.dtype, op), nranks)?;
-        // `sendrecv` is the one operation between two ranks.
-        let is_both = collective.is_point_to_point();
-        Ok(if is_both {
+        Ok(if question.is_exchange() {
             asked.made(Called::Both)
         } else {
             asked

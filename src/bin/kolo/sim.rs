@@ -61,7 +61,7 @@ pub fn run(args: &SimArgs) -> Result<()> {
         return Ok(());
     }
     if choice.composed {
-        let mut text = format!("{}\n\n", question.text(collective));
+        let mut text = format!("{}\n\n", question.text(collective.name()));
         text.push_str("chosen are two collectives in a row, each simulated by itself:\n");
         let names = tune::parts(collective).iter().map(|(part, _)| part.name());
         let _ = writeln!(text, "  {}", names.collect::<Vec<_>>().join(", "));
@@ -72,7 +72,7 @@ pub fn run(args: &SimArgs) -> Result<()> {
     let begun = clock::now();
     let report = question.simulate(collective, &choice, &table, &nodes)?;
     let took = begun.elapsed();
-    let mut text = format!("{}\n\n", question.text(collective));
+    let mut text = format!("{}\n\n", question.text(collective.name()));
     summary(&mut text, question, collective, (&choice, &table), &report);
     let _ = writeln!(
         text,
@@ -94,7 +94,7 @@ fn document(
     (choice, table): (&Choice, &Table),
 ) -> Result<Value> {
     let mut document = json!({
-        "question": question.document(collective),
+        "question": question.document(collective.name()),
         "chosen": question::choice_document(collective, choice),
     });
     if choice.composed {
@@ -164,7 +164,7 @@ fn summary(
         choice.protocol.name(),
         choice.channels
     );
-    let speed = match question.collective.sizeless {
+    let speed = match question.collective.row.sizeless {
         true => String::new(),
         false => format!(" ({:.2} GB/s)", question.size as f64 / report.time_ns),
     };
