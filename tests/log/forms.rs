@@ -76,6 +76,7 @@ const CASES: &[Case] = &[
     case("readable", All, None, "twoshot, protocol simple, form direct",
          &[(Interpreted, 1), (Direct, 1)]),
     case("readable and queued", All, None, "form direct", &[(Interpreted, 1), (Direct, 1)]),
+    case("readable in a group", All, None, "form direct", &[(Interpreted, 1), (Direct, 1)]),
     case("private", All, None, "form interpreted", &[(Interpreted, 2)]),
     case("not shown", All, None, "form interpreted", &[(Interpreted, 1)]),
     case("exact", All, None, "exact sum, form one-shot", &[(OneShot, 1)]),
@@ -130,7 +131,7 @@ fn run(name: &str, comm: &Communicator) {
         "small" | "alone" | "middle" | "private" | "not shown" | "queued" | "long exact" => {
             reduce(name, comm);
         }
-        "readable" | "readable and queued" => shared(name, comm),
+        "readable" | "readable and queued" | "readable in a group" => shared(name, comm),
         "blocks" | "large blocks" => blocks(name, comm),
         "one block" => one_block(comm),
         "message" => send(comm, 5),
@@ -160,10 +161,20 @@ fn shared(name: &str, comm: &Communicator) {
     data.copy_from_slice(&input(comm.rank(), LARGE));
     match name {
         "readable" => comm.all_reduce_in_place(&mut data, RedOp::SUM),
+        "readable in a group" => grouped(comm, &mut data),
         _ => comm.scope(|scope| scope.all_reduce_in_place(&mut data, RedOp::SUM)),
     }
     .unwrap();
     assert!(are_sums(&data, comm.nranks()), "{name}");
+}
+
+/// Sums in place, by a call that waits for the end of a group.
+fn grouped(comm: &Communicator, data: &mut [f64]) -> kolo::base::Result<()> {
+    let call = message(AllReduce, data, 0);
+    group::start();
+    // SAFETY: the buffer lives until the group has ended, and nobody else has it.
+    unsafe { comm.enqueue(&call, None) }?;
+    group::end()
 }
 
 /// Blocks of different sizes between two ranks.

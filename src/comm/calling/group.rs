@@ -11,6 +11,7 @@ use super::checked::Checked;
 use super::device;
 use super::member::Member;
 use super::messages;
+use super::notes::{Note, Pending};
 use super::ops;
 use super::waiting_call::WaitingCall;
 use super::{tally, traced};
@@ -105,7 +106,7 @@ pub fn end() -> Result<()> {
     let result = if members.iter().any(|member| member.queue.seen.at_all) {
         observed(&members, &on_devices, count)
     } else {
-        device::run(&on_devices, count).and_then(|()| run_on_host(&members))
+        device::run(&on_devices, count).and_then(|()| run_on_host(&members, &mut []))
     };
     // The next group of this thread finds the memory of this one.
     members.clear();
@@ -117,14 +118,16 @@ pub fn end() -> Result<()> {
     result
 }
 
-fn run_on_host(members: &[Member]) -> Result<()> {
+/// Runs the calls of a group. `notes` has the note of each call, or is empty.
+fn run_on_host(members: &[Member], notes: &mut [Option<Note>]) -> Result<()> {
     match together(members) {
-        None => run_calls(members),
+        None => run_calls(members, notes),
         Some(exec) => run_bundle(members, exec?),
     }
 }
 
-/// Runs a group, with a line about each of its calls on the host.
+/// Runs a group, with a line about each of its calls on the host: a collective is told of when its
+/// op has ended, and what has no op of its own when the group has.
 #[cold]
 fn observed(members: &[Member], on_devices: &[Member], count: usize) -> Result<()> {
     let begun = clock::now();
@@ -136,10 +139,11 @@ fn observed(members: &[Member], on_devices: &[Member], count: usize) -> Result<(
         let notes = traced::of_group(members, count, Some(&exec), called, begun);
         (notes, run_bundle(members, exec))
     } else {
-        let notes = traced::of_group(members, count, None, Called::Queued, begun);
-        (notes, on_devices.and_then(|()| run_on_host(members)))
+        let mut notes = traced::of_group(members, count, None, Called::Queued, begun);
+        let result = on_devices.and_then(|()| run_on_host(members, &mut notes));
+        (notes, result)
     };
-    for note in notes {
+    for note in notes.into_iter().flatten() {
         note.ended(&result);
     }
     result
@@ -292,6 +296,8 @@ struct Placed {
     op: Op,
     streams: Vec<Stream>,
     blocking: bool,
+    /// The place in the group of the collective that ends with it.
+    ends: Option<usize>,
 }
 
 /// The calls of one communicator, while nobody else can use it.
@@ -301,7 +307,7 @@ struct Part<'a> {
     ops: Vec<Placed>,
 }
 
-fn run_calls(members: &[Member]) -> Result<()> {
+fn run_calls(members: &[Member], notes: &mut [Option<Note>]) -> Result<()> {
     let mut parts: Vec<Part> = Vec::new();
     for member in members {
         let queue = &member.queue;
@@ -325,8 +331,11 @@ fn run_calls(members: &[Member]) -> Result<()> {
             mut op,
             streams,
             blocking,
+            ends,
         } in part.ops
         {
+            let note = ends.and_then(|at| notes.get_mut(at)?.take());
+            op.note = note.map(Pending::of);
             for stream in &streams {
                 stream.follow(part.queue, &mut op);
             }
@@ -350,11 +359,13 @@ fn run_calls(members: &[Member]) -> Result<()> {
     wait_for(&issued)
 }
 
-/// The calls of a group that go to one communicator.
-fn of_part<'a>(queue: &'a Arc<Queue>, members: &'a [Member]) -> impl Iterator<Item = &'a Member> {
-    members
-        .iter()
-        .filter(move |member| Arc::ptr_eq(&member.queue, queue))
+/// The calls of a group that go to one communicator, with their places in the group.
+fn of_part<'a>(
+    queue: &'a Arc<Queue>,
+    members: &'a [Member],
+) -> impl Iterator<Item = (usize, &'a Member)> {
+    let all = members.iter().enumerate();
+    all.filter(move |(_, member)| Arc::ptr_eq(&member.queue, queue))
 }
 
 /// Checks, before any of them begins, that so many calls can be in flight.
@@ -362,7 +373,7 @@ fn fits(part: &Part, members: &[Member]) -> Result<()> {
     let queue = part.queue;
     let checks = usize::from(queue.seen.compared && queue.nranks > 1);
     let (mut calls, mut messages) = (0, 0);
-    for member in of_part(part.queue, members) {
+    for (_, member) in of_part(part.queue, members) {
         let moves = usize::from(!member.checked.is_empty());
         match member.checked.call.collective.is_point_to_point() {
             true => messages |= moves,
@@ -405,21 +416,23 @@ fn make_all(parts: &mut [Part], members: &[Member]) -> Result<()> {
 fn ops_of<'a>(
     queue: &Queue,
     exec: &mut Exec,
-    members: impl Iterator<Item = &'a Member>,
+    members: impl Iterator<Item = (usize, &'a Member)>,
 ) -> Result<Vec<Placed>> {
     let mut bundle: Option<Placed> = None;
     let mut rest = Vec::new();
-    for member in members {
+    for (place, member) in members {
         let checked = &member.checked;
         let call = &checked.call;
         if !call.collective.is_point_to_point() {
             let mut begun = checked.clone();
             let number = begin::begin(queue, exec, &mut begun);
             let made = ops::ops_of(queue, exec, &begun, number)?;
-            rest.extend(made.into_iter().map(|op| Placed {
+            let last = made.len().checked_sub(1);
+            rest.extend(made.into_iter().enumerate().map(|(at, op)| Placed {
                 op,
                 streams: member.stream.iter().cloned().collect(),
                 blocking: member.stream.is_none(),
+                ends: (Some(at) == last).then_some(place),
             }));
             continue;
         }
@@ -431,6 +444,7 @@ fn ops_of<'a>(
             op: Op::new(call.collective),
             streams: Vec::new(),
             blocking: false,
+            ends: None,
         });
         moving::message(&mut bundle.op, exec, checked)?;
         bundle.blocking |= member.stream.is_none();

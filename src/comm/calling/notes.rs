@@ -42,9 +42,14 @@ impl Note {
 }
 
 /// A note that is written when the last of those who hold it has let go: however a call ends.
-pub(in crate::comm) struct Pending(pub(super) Option<Note>);
+pub(in crate::comm) struct Pending(Option<Note>);
 
 impl Pending {
+    /// The note of a call whose op has it from now on.
+    pub fn of(note: Note) -> Box<Pending> {
+        Box::new(Pending(Some(note)))
+    }
+
     /// Writes the line; the cards of the call have said this, if there were some.
     pub fn ended(mut self, cards: Option<Cards>, result: &Result<()>) {
         if let Some(mut note) = self.0.take() {

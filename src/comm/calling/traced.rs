@@ -74,7 +74,7 @@ pub(in crate::comm) fn pending(
     told: ToldRoute,
 ) -> Option<Box<Pending>> {
     let note = note(queue, checked, number, " on a stream", told);
-    note.map(|note| Box::new(Pending(Some(note))))
+    note.map(Pending::of)
 }
 
 /// Which call it is, and with what.
@@ -126,8 +126,9 @@ pub(super) fn in_group(count: usize) -> String {
     }
 }
 
-/// The notes of the calls on the host of a group of `count` calls which began then, where calls are
-/// noted. All of them are messages of the owner of `exec`, or none is given, and each has its own.
+/// The note of each of these calls on the host, where it is noted: calls of a group of `count`
+/// which began then. All are messages of the owner of `exec`, or none is given, and each has its
+/// own.
 #[cold]
 pub(in crate::comm) fn of_group(
     members: &[Member],
@@ -135,7 +136,7 @@ pub(in crate::comm) fn of_group(
     exec: Option<&Exec>,
     called: Called,
     begun: Moment,
-) -> Vec<Note> {
+) -> Vec<Option<Note>> {
     let way = in_group(count);
     let note = |member: &Member| {
         let (queue, checked) = (&member.queue, &member.checked);
@@ -145,5 +146,5 @@ pub(in crate::comm) fn of_group(
         };
         noted(queue, checked, None, &way, told, begun)
     };
-    members.iter().filter_map(note).collect()
+    members.iter().map(note).collect()
 }
