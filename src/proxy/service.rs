@@ -38,7 +38,7 @@ use super::patience::{LATE, Late, no_room, persist};
 pub use super::socket::Address;
 use super::socket::{self, Received};
 pub use super::state::{Alarm, EndStep, Maker, OnAlarm, OnDeath, OnEnd, Peer, ProxyRank, Staying};
-use super::state::{Answer, Death, Offer, STRANGER_LIMIT, State};
+use super::state::{Answer, Death, Offer, STRANGER_LIMIT, State, incoming, leaving};
 use crate::base::clock::{self, Moment};
 use crate::base::turns;
 use crate::base::{Rank, Result, caught, descriptors, own_thread, starts};
@@ -368,7 +368,7 @@ impl Service {
                 state.writable(id);
             }
             if entry.revents & !libc::POLLOUT != 0 {
-                state.readable(id, deaths);
+                incoming::readable(&mut state, id, deaths);
             }
         }
         if entries[1].revents != 0 {
@@ -472,7 +472,7 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         if self.service.pid == std::process::id() {
-            self.service.lock().unwatch(self.nonce, self.id);
+            leaving::unwatch(&mut self.service.lock(), self.nonce, self.id);
             self.service.wake();
         }
     }

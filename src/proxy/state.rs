@@ -7,10 +7,15 @@
 //! that. A link's *uses* say which ranks of which communicators live and die with it. A *watcher*
 //! is a rank of this process that wants to hear of deaths in its communicator.
 //!
+//! [`State`] is the table of all that, and what callers ask of it. Above it stand the functions
+//! that change several entries at once: messages that come (`incoming`), ranks that leave
+//! (`leaving`) and lookouts that stay then (`posts`), calls for others (`proxied`), the exit
+//! (`exits`).
+//!
 //! Nothing here waits. Only the service thread closes links, because it polls their descriptors.
 
 use super::frame::{Frame, ServiceKind};
-use super::socket::{self, Address, Received};
+use super::socket::{self, Address};
 use crate::base::Rank;
 use crate::base::clock::Moment;
 use crate::transport::fork::Fd;
@@ -24,8 +29,6 @@ use std::time::Duration;
 pub(super) const STRANGER_LIMIT: Duration = Duration::from_secs(5);
 /// How many strangers may be connected; the oldest goes first.
 const STRANGER_COUNT: usize = 256;
-/// How many messages of one link are read before the others get their turn.
-const READ_COUNT: usize = 64;
 
 /// A process at the other end, as the ranks of a new communicator know it.
 #[derive(Clone, Debug)]
@@ -135,10 +138,28 @@ impl State {
     }
 
     pub fn heed(&mut self, nonce: Nonce, id: u64, on_alarm: OnAlarm) {
-        let watchers = self.watchers.get_mut(&nonce).into_iter().flatten();
-        for watcher in watchers.filter(|watcher| watcher.id == id) {
-            watcher.on_alarm = Some(on_alarm.clone());
+        if let Some(watcher) = self.watcher(nonce, id) {
+            watcher.on_alarm = Some(on_alarm);
         }
+    }
+
+    /// From now on a watcher's rank sends for others.
+    pub fn serve(&mut self, nonce: Nonce, id: u64, proxy: Arc<dyn ProxyRank>) {
+        if let Some(watcher) = self.watcher(nonce, id) {
+            watcher.proxy = Some(proxy);
+        }
+    }
+
+    /// Has `on_end` called when this process exits with status 0.
+    pub fn at_end(&mut self, nonce: Nonce, id: u64, on_end: OnEnd) {
+        if let Some(watcher) = self.watcher(nonce, id) {
+            watcher.on_end = Some(on_end);
+        }
+    }
+
+    fn watcher(&mut self, nonce: Nonce, id: u64) -> Option<&mut Watcher> {
+        let mut watchers = self.watchers.get_mut(&nonce)?.iter_mut();
+        watchers.find(|watcher| watcher.id == id)
     }
 
     /// Raises an alarm everywhere else; those of this process are to be called.
@@ -162,35 +183,12 @@ impl State {
             .collect()
     }
 
-    /// Ends a watch: says goodbye to everyone who knows the rank, and lets go of links that no
-    /// communicator of this process needs any more.
-    pub fn unwatch(&mut self, nonce: Nonce, id: u64) {
-        let Some(watchers) = self.watchers.get_mut(&nonce) else {
-            return;
-        };
-        let Some(at) = watchers.iter().position(|watcher| watcher.id == id) else {
-            return;
-        };
-        let rank = watchers.swap_remove(at).rank;
-        let mut last = watchers.is_empty();
-        if last {
-            self.watchers.remove(&nonce);
-            // Who stays still hears of the others.
-            last = !self.posts.contains_key(&nonce);
-        }
-        self.tell_gone(nonce, &[rank]);
-        let mut bye = Frame::new(ServiceKind::Bye, 0, nonce.0);
-        bye.rank = rank.0;
-        for link in self.links.values_mut() {
-            if link.uses.contains_key(&nonce) {
-                link.post(bye);
-            }
-            if last {
-                link.uses.remove(&nonce);
-            }
-        }
-        self.close_unused();
-        self.relieve(nonce);
+    /// Ranks are gone: those who send for them hear of it, outside all locks.
+    fn tell_gone(&mut self, nonce: Nonce, ranks: &[Rank]) {
+        let watchers = self.watchers.get(&nonce).into_iter().flatten();
+        let proxies = watchers.filter_map(|watcher| watcher.proxy.as_ref());
+        self.gone
+            .extend(proxies.map(|proxy| (proxy.clone(), ranks.to_vec())));
     }
 
     /// Marks links that this process opened and no longer needs.
@@ -287,176 +285,24 @@ impl State {
             link.flush();
         }
     }
-
-    /// Reads what has come over a link, and adds the deaths that it tells of.
-    pub fn readable(&mut self, id: u64, deaths: &mut Vec<Death>) {
-        let mut reset = false;
-        for _ in 0..READ_COUNT {
-            let Some(link) = self.links.get(&id) else {
-                return;
-            };
-            match socket::receive(&link.fd, false) {
-                Ok(Received::Frame(frame, _)) => {
-                    if !self.understood(id, &frame) {
-                        return self.end(id, End::Garbage, deaths);
-                    }
-                }
-                Ok(Received::Garbage) => return self.end(id, End::Garbage, deaths),
-                Ok(Received::End) => return self.end(id, End::Closed, deaths),
-                Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => return,
-                    io::ErrorKind::Interrupted => {}
-                    // The other side closed before it had read all from here. This error comes
-                    // once, *before* messages that still wait, and a goodbye may be among them.
-                    io::ErrorKind::ConnectionReset if !reset => reset = true,
-                    _ => return self.end(id, End::Closed, deaths),
-                },
-            }
-        }
-    }
-
-    /// Acts on a message; false if its sender had no right to it or makes no sense.
-    fn understood(&mut self, id: u64, frame: &Frame) -> bool {
-        let nonce = Nonce(frame.secret);
-        let is_ours = self.watchers.contains_key(&nonce);
-        let Some(link) = self.links.get_mut(&id) else {
-            return false;
-        };
-        match frame.kind {
-            ServiceKind::Hello if link.address.is_none() => {
-                if !is_ours && !link.known {
-                    return false;
-                }
-                let answer = if is_ours {
-                    link.known = true;
-                    link.pid = frame.pid;
-                    link.uses.entry(nonce).or_default().insert(Rank(frame.rank));
-                    ServiceKind::Welcome
-                } else {
-                    ServiceKind::Refused
-                };
-                link.post(Frame::new(answer, frame.operation, 0));
-            }
-            ServiceKind::Welcome | ServiceKind::Refused if link.address.is_some() => {
-                let welcome = frame.kind == ServiceKind::Welcome;
-                self.answered(id, frame.operation, welcome);
-            }
-            ServiceKind::NoRoom if link.address.is_some() => {
-                return self.turned_away(id, frame.slots);
-            }
-            ServiceKind::GetFd if link.address.is_none() => {
-                return offer::hand_over(&self.published, &link.fd, frame);
-            }
-            ServiceKind::Start if link.known => return self.start_came(id, frame),
-            ServiceKind::Close if link.known => self.close_came(id, frame),
-            ServiceKind::Closed if link.known => self.closed_came(id, frame.operation),
-            ServiceKind::Bye if link.known => {
-                if let Some(ranks) = link.uses.get_mut(&nonce) {
-                    ranks.remove(&Rank(frame.rank));
-                }
-                // Whoever left in good order has waited for what others sent.
-                self.tell_gone(nonce, &[Rank(frame.rank)]);
-                self.relieve(nonce);
-            }
-            ServiceKind::Leaving if link.known => {
-                link.leaving = Some(frame.operation as u32 as i32);
-                let uses = link.uses.iter();
-                let uses: Vec<_> = uses
-                    .map(|(nonce, ranks)| (*nonce, Vec::from_iter(ranks.iter().copied())))
-                    .collect();
-                for (nonce, ranks) in uses {
-                    self.tell_gone(nonce, &ranks);
-                }
-            }
-            ServiceKind::Alarm if link.known => {
-                let why = match frame.operation {
-                    1 => Alarm::Abort,
-                    2 => Alarm::Ask,
-                    _ => return false,
-                };
-                let called = self.heeding(nonce).into_iter();
-                self.alarms.extend(called.map(|on_alarm| (on_alarm, why)));
-            }
-            _ => return false,
-        }
-        true
-    }
-
-    /// The first word on this link, and, as this is false, the last.
-    fn turned_away(&mut self, link_id: u64, limit: u64) -> bool {
-        let waiting = self.pending.values_mut();
-        for pending in waiting.filter(|pending| pending.link == link_id) {
-            pending.answer = Some(Answer::NoRoom(limit));
-        }
-        false
-    }
-
-    fn answered(&mut self, link_id: u64, operation: u64, welcome: bool) {
-        let Some(pending) = self.pending.get_mut(&operation) else {
-            return;
-        };
-        if pending.link != link_id || pending.answer.is_some() {
-            return;
-        }
-        if !welcome {
-            pending.answer = Some(Answer::Refused);
-            return;
-        }
-        pending.answer = Some(Answer::Welcome);
-        if let Some(link) = self.links.get_mut(&link_id)
-            && self.watchers.contains_key(&pending.nonce)
-        {
-            let ranks = pending.ranks.iter().copied();
-            link.uses.entry(pending.nonce).or_default().extend(ranks);
-        }
-    }
-
-    /// A link is over: whoever waits for an answer gets none, and the ranks behind it that have
-    /// not said goodbye are dead to the watchers of their communicators.
-    fn end(&mut self, id: u64, why: End, deaths: &mut Vec<Death>) {
-        let Some(link) = self.links.remove(&id) else {
-            return;
-        };
-        for pending in self.pending.values_mut() {
-            if pending.link == id {
-                pending.answer.get_or_insert(Answer::Lost);
-            }
-        }
-        let fate = why.fate(link.leaving);
-        for (nonce, ranks) in link.uses.iter().filter(|(_, ranks)| !ranks.is_empty()) {
-            let all: Vec<Rank> = ranks.iter().copied().collect();
-            self.tell_gone(*nonce, &all);
-            let watchers = self.watchers.get(nonce).into_iter().flatten();
-            let posts = self.posts.get(nonce).into_iter().flatten();
-            let told = watchers
-                .map(|watcher| (&watcher.on_death, &watcher.node))
-                .chain(posts.map(|post| (&post.on_death, &post.node)));
-            for (on_death, node) in told {
-                deaths.push(Death {
-                    on_death: on_death.clone(),
-                    ranks: all.clone(),
-                    text: format!("process {} on {node} {fate}", link.pid),
-                });
-            }
-        }
-        link.uses.keys().for_each(|nonce| self.relieve(*nonce));
-    }
 }
 
 mod alarm;
-mod exits;
+pub(super) mod exits;
+pub(super) mod incoming;
+pub(super) mod leaving;
 mod link;
 mod offer;
-mod posts;
-mod proxied;
+pub(super) mod posts;
+pub(super) mod proxied;
 mod proxy_rank;
 
 use alarm::Post;
 pub use alarm::{Alarm, EndStep, OnAlarm, OnDeath, OnEnd, Staying};
-use link::{End, ProcessLink};
+use link::ProcessLink;
 pub use offer::Maker;
 pub(super) use offer::Offer;
-pub use proxy_rank::{ProxyRank, Start};
+pub use proxy_rank::{ByProxy, ProxyRank, Start};
 use proxy_rank::{Started, Unfinished};
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! may need it all the same.
 
 use super::super::patience::{BYE_LIMIT, END_LATE, lock_at_exit};
+use super::super::state::{exits, posts, proxied};
 use super::super::stopped::{STOPPED_LIMIT, Stopped};
 use super::{EndStep, OnEnd, SERVICE, Service, Staying, Watch};
 use crate::base::turns;
@@ -54,13 +55,13 @@ extern "C" fn on_exit(status: libc::c_int, _: *mut libc::c_void) {
             service.end();
         }
         // Who waits for this process in the same way need not.
-        if let Some(mut state) = lock_at_exit(&service.state) {
-            state.announce_exit(status);
+        if let Some(state) = lock_at_exit(&service.state) {
+            exits::announce_exit(&state, status);
         }
         if status == 0 {
             service.await_senders();
         }
-        let staying = lock_at_exit(&service.state).map(|state| state.staying());
+        let staying = lock_at_exit(&service.state).map(|state| posts::staying(&state));
         let (start, pid) = (clock::now(), service.pid);
         for last in staying.iter().flatten() {
             let text = format!(
@@ -103,7 +104,7 @@ impl Watch {
     /// The rank is about to leave, but its lookout stays.
     pub fn stay(&self, keeper: Arc<dyn Staying>) {
         heed();
-        self.service.lock().stay(self.nonce, self.id, keeper);
+        posts::stay(&mut self.service.lock(), self.nonce, self.id, keeper);
     }
 }
 
@@ -117,7 +118,7 @@ impl Service {
         let (start, mut waited) = (clock::now(), false);
         // The lookouts themselves keep the limit; this one only bears a stuck one.
         while !start.past(BYE_LIMIT * 2) {
-            let parting = self.lock().parting(nonce);
+            let parting = posts::parting(&self.lock(), nonce);
             if parting.is_empty() {
                 break;
             }
@@ -132,12 +133,12 @@ impl Service {
 
     /// This one has said goodbye.
     pub fn parted(&self, nonce: Nonce, keeper: &Arc<dyn Staying>) {
-        self.lock().parted(nonce, keeper);
+        posts::parted(&mut self.lock(), nonce, keeper);
     }
 
     /// Has the ranks of this process leave that have nothing in flight.
     fn end(&self) {
-        let ending = lock_at_exit(&self.state).map(|state| state.ending());
+        let ending = lock_at_exit(&self.state).map(|state| exits::ending(&state));
         let ending = ending.unwrap_or_default();
         let start = clock::now();
         for (step, limit) in [(EndStep::Note, NOTE_LIMIT), (EndStep::Tell, END_LIMIT)] {
@@ -149,7 +150,8 @@ impl Service {
         let (start, mut warned) = (clock::now(), false);
         let mut stopped = Stopped::new(STOPPED_LIMIT);
         loop {
-            let (open, pids): (Vec<Rank>, Vec<u32>) = self.lock().left_open().into_iter().unzip();
+            let (open, pids): (Vec<Rank>, Vec<u32>) =
+                proxied::left_open(&self.lock()).into_iter().unzip();
             if open.is_empty() {
                 return;
             }

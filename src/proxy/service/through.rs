@@ -2,7 +2,7 @@
 
 use super::super::net::Op;
 use super::super::patience::END_LATE;
-use super::super::state::{ProxyRank, Start};
+use super::super::state::{ByProxy, ProxyRank, Start, proxied};
 use super::super::stopped::{STOPPED_LIMIT, Stopped};
 use super::{Service, Watch, exit};
 use crate::base::{Rank, clock, turns};
@@ -44,6 +44,14 @@ impl Caller {
         self.service.pid != std::process::id()
     }
 
+    fn through(&self, to: Rank) -> ByProxy {
+        ByProxy {
+            nonce: self.nonce,
+            from: self.rank,
+            to,
+        }
+    }
+
     /// Has rank `to` of the node send what `op` says. False if it must be asked again, because that
     /// rank's process takes no messages at the moment.
     pub fn start(&self, to: Rank, op: Op) -> bool {
@@ -51,7 +59,7 @@ impl Caller {
             return true;
         }
         let mut state = self.service.lock();
-        let started = state.start(self.nonce, (self.rank, to), &op);
+        let started = proxied::start(&mut state, self.through(to), &op);
         drop(state);
         match started {
             // The service thread hands it over, or looks whether the socket has room again.
@@ -66,7 +74,7 @@ impl Caller {
     /// Tells rank `to` that nothing more is to be sent.
     pub fn close(&self, to: Rank) -> Elsewhere {
         let operation = (!self.is_inherited()).then(|| {
-            let operation = self.service.lock().close(self.nonce, (self.rank, to));
+            let operation = proxied::close(&mut self.service.lock(), self.through(to));
             self.service.wake();
             operation
         });
@@ -122,7 +130,7 @@ impl Elsewhere {
             drop(state);
             let rest = turns::some_rest();
             state = service.lock();
-            let process = state.process_of(self.caller.nonce, self.to);
+            let process = proxied::process_of(&state, self.caller.nonce, self.to);
             if stopped.for_too_long(&[process]) {
                 state.forget(operation);
                 drop(state);
@@ -173,7 +181,8 @@ impl Service {
             .filter(|call| call.proxy.is_done(call.from))
             .collect();
         let mut state = self.lock();
-        done.iter().for_each(|call| state.finish(call));
+        done.iter()
+            .for_each(|call| proxied::finish(&mut state, call));
         state.turns += 1;
         drop(state);
         self.answers.notify_all();

@@ -34,10 +34,10 @@ fn staying() -> (super::tests::Bench, Arc<Keeper>) {
     bench.send(ServiceKind::Hello, NONCE.0, 3);
     bench.turn();
     let keeper = Arc::new(Keeper::default());
-    bench.state.stay(NONCE, bench.watch, keeper.clone());
-    bench.state.unwatch(NONCE, bench.watch);
+    posts::stay(&mut bench.state, NONCE, bench.watch, keeper.clone());
+    leaving::unwatch(&mut bench.state, NONCE, bench.watch);
     assert!(bench.state.relieved.is_empty());
-    assert!(bench.state.parting(NONCE).is_empty());
+    assert!(posts::parting(&bench.state, NONCE).is_empty());
     (bench, keeper)
 }
 
@@ -55,11 +55,11 @@ fn who_stays_hears_alarms_until_the_last_rank_leaves() {
     bench.send(ServiceKind::Bye, NONCE.0, 3);
     bench.turn();
     assert_eq!(bench.state.relieved.len(), 1);
-    assert_eq!(bench.state.parting(NONCE).len(), 1);
+    assert_eq!(posts::parting(&bench.state, NONCE).len(), 1);
     let this: Arc<dyn Staying> = keeper.clone();
-    bench.state.parted(NONCE, &this);
-    assert!(bench.state.parting(NONCE).is_empty());
-    assert!(bench.state.staying().is_empty());
+    posts::parted(&mut bench.state, NONCE, &this);
+    assert!(posts::parting(&bench.state, NONCE).is_empty());
+    assert!(posts::staying(&bench.state).is_empty());
     assert!(keeper.dead.lock().unwrap().is_empty());
 }
 
@@ -82,14 +82,14 @@ fn ranks_of_this_process_keep_it_too() {
     let other = bench
         .state
         .watch(NONCE, Rank(1), "node1", Arc::new(|_, _| {}));
-    bench.state.stay(NONCE, bench.watch, keeper.clone());
-    bench.state.unwatch(NONCE, bench.watch);
+    posts::stay(&mut bench.state, NONCE, bench.watch, keeper.clone());
+    leaving::unwatch(&mut bench.state, NONCE, bench.watch);
     assert!(bench.state.relieved.is_empty());
-    assert_eq!(bench.state.staying()[0].behind, [Rank(1)]);
+    assert_eq!(posts::staying(&bench.state)[0].behind, [Rank(1)]);
     for on_alarm in bench.state.alarm(NONCE, Alarm::Abort) {
         on_alarm(Alarm::Abort);
     }
     assert_eq!(*keeper.alarms.lock().unwrap(), [Alarm::Abort]);
-    bench.state.unwatch(NONCE, other);
+    leaving::unwatch(&mut bench.state, NONCE, other);
     assert_eq!(bench.state.relieved.len(), 1);
 }

@@ -4,6 +4,7 @@ use super::tests::{NONCE, bench};
 use super::*;
 use crate::plan::Direction;
 use crate::proxy::net::Op;
+use crate::proxy::socket::Received;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
@@ -48,7 +49,7 @@ fn act(state: &mut State) {
     }
     for call in state.unfinished.clone() {
         if call.proxy.is_done(call.from) {
-            state.finish(&call);
+            proxied::finish(state, &call);
         }
     }
 }
@@ -103,7 +104,7 @@ fn a_call_is_answered_when_it_can_be() {
     assert_eq!(heard(&bench.far), Some((ServiceKind::Closed, 9)));
     assert!(bench.state.unfinished.is_empty());
     // Nothing is left to wait for where the rank has left.
-    bench.state.unwatch(NONCE, bench.watch);
+    leaving::unwatch(&mut bench.state, NONCE, bench.watch);
     assert_eq!(heard(&bench.far), Some((ServiceKind::Bye, 0)));
     socket::send(&bench.far, &frame(ServiceKind::Close, 3), None).unwrap();
     bench.turn();
@@ -116,6 +117,11 @@ fn calls_of_this_process_need_no_socket() {
     let recorder = Arc::new(Recorder::default());
     let id = state.watch(NONCE, Rank(0), "node1", Arc::new(|_, _| {}));
     state.serve(NONCE, id, recorder.clone());
+    let through = |to| ByProxy {
+        nonce: NONCE,
+        from: Rank(1),
+        to: Rank(to),
+    };
     let op = Op {
         launch: 1,
         direction: Direction::Send,
@@ -123,22 +129,22 @@ fn calls_of_this_process_need_no_socket() {
         channel: 0,
         slots: 2,
     };
-    let started = state.start(NONCE, (Rank(1), Rank(0)), &op);
+    let started = proxied::start(&mut state, through(0), &op);
     // By the service thread, as the caller holds locks.
     assert!(matches!(started, Start::Queued));
     assert!(recorder.started.lock().unwrap().is_empty());
     act(&mut state);
     assert_eq!(*recorder.started.lock().unwrap(), [(Rank(1), op)]);
     assert!(matches!(
-        state.start(NONCE, (Rank(1), Rank(2)), &op),
+        proxied::start(&mut state, through(2), &op),
         Start::Gone
     ));
-    let call = state.close(NONCE, (Rank(1), Rank(0)));
+    let call = proxied::close(&mut state, through(0));
     act(&mut state);
     assert_eq!(state.answer(call), None);
     recorder.is_done.store(true, SeqCst);
     act(&mut state);
     assert_eq!(state.answer(call), Some(Answer::Welcome));
-    let lost = state.close(NONCE, (Rank(1), Rank(2)));
+    let lost = proxied::close(&mut state, through(2));
     assert_eq!(state.answer(lost), Some(Answer::Lost));
 }

@@ -2,6 +2,7 @@
 
 use crate::base::Rank;
 use crate::proxy::net::Op;
+use crate::transport::segment::Nonce;
 use std::sync::Arc;
 
 /// Work of a rank for ranks of its node that send through it. No call may wait.
@@ -17,6 +18,14 @@ pub trait ProxyRank: Send + Sync {
 
     /// Who may still send through this rank, which has left itself.
     fn left_open(&self) -> Vec<Rank>;
+}
+
+/// Who sends through whom: rank `from` of this process through rank `to` of its node.
+#[derive(Clone, Copy)]
+pub struct ByProxy {
+    pub nonce: Nonce,
+    pub from: Rank,
+    pub to: Rank,
 }
 
 /// Something that a rank of this process is to send for another one.

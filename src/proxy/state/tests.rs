@@ -1,6 +1,7 @@
 //! Two states, or a state and a bare socket, in one thread: every order of events on purpose.
 
 use super::*;
+use crate::proxy::socket::Received;
 use std::sync::Mutex;
 
 pub(super) const NONCE: Nonce = Nonce(77);
@@ -53,7 +54,7 @@ impl Bench {
     /// The service thread's turn, with the callbacks.
     pub fn turn(&mut self) {
         let mut deaths = Vec::new();
-        self.state.readable(self.link, &mut deaths);
+        incoming::readable(&mut self.state, self.link, &mut deaths);
         for death in deaths {
             (death.on_death)(&death.ranks, &death.text);
         }
@@ -213,12 +214,12 @@ fn a_process_that_does_not_read_keeps_its_link() {
 #[test]
 fn goodbye_goes_to_those_who_know_the_rank() {
     let mut bench = bench();
-    bench.state.unwatch(NONCE, bench.watch);
+    leaving::unwatch(&mut bench.state, NONCE, bench.watch);
     assert_eq!(bench.receive(), None);
     let (watch, _heard) = watch(&mut bench.state, 9);
     bench.send(ServiceKind::Hello, NONCE.0, 3);
     bench.turn();
-    bench.state.unwatch(NONCE, watch);
+    leaving::unwatch(&mut bench.state, NONCE, watch);
     assert_eq!(bench.receive().unwrap().kind, ServiceKind::Welcome);
     let bye = bench.receive().unwrap();
     assert_eq!(
@@ -252,12 +253,12 @@ fn one_link_serves_all_communicators_and_goes_with_the_last() {
     let mut deaths = Vec::new();
     socket::send(&far, &Frame::new(ServiceKind::Welcome, operation, 0), None).unwrap();
     socket::send(&far, &Frame::new(ServiceKind::Refused, second, 0), None).unwrap();
-    state.readable(id, &mut deaths);
+    incoming::readable(&mut state, id, &mut deaths);
     assert_eq!(state.answer(operation), Some(Answer::Welcome));
     assert_eq!(state.answer(second), Some(Answer::Refused));
     state.sweep();
     assert_eq!(state.links.len(), 1);
-    state.unwatch(NONCE, watch_id);
+    leaving::unwatch(&mut state, NONCE, watch_id);
     state.sweep();
     assert!(state.links.is_empty() && deaths.is_empty() && heard.lock().unwrap().is_empty());
 }
@@ -277,7 +278,7 @@ fn a_lost_link_answers_whoever_waits_and_is_no_death_yet() {
     drop(socket::accept(&listener).unwrap());
     let id = *state.links.keys().next().unwrap();
     let mut deaths = Vec::new();
-    state.readable(id, &mut deaths);
+    incoming::readable(&mut state, id, &mut deaths);
     assert!(deaths.is_empty());
     assert_eq!(state.answer(operation), Some(Answer::Lost));
     drop(listener);
