@@ -200,7 +200,7 @@ impl Health {
         }
         network.close();
         if let Ok(service) = service::get() {
-            service.see_off(self.nonce);
+            service::see_off(service, self.nonce);
         }
     }
 

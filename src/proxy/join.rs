@@ -177,7 +177,7 @@ impl Join<'_> {
         let sharing = Sharing::new(self.nonce, me, (node, ranks), lengths)?;
         let files = sharing.files();
         let service = service::get()?;
-        let watch = service.watch(self.nonce, *my_rank, node, on_death);
+        let watch = Watch::begin(service, self.nonce, *my_rank, node, on_death);
         watch.tell_exit();
         let card = JoinCard {
             address: service.address(),

@@ -24,12 +24,18 @@ mod exit;
 mod faults;
 mod refused;
 mod spare;
+mod start;
 #[cfg(test)]
 mod tests;
+mod thread;
 mod through;
+mod watch;
 
+pub use exit::see_off;
 pub use refused::THREADS_SHORT;
+pub use start::get;
 pub use through::{Caller, Elsewhere};
+pub use watch::Watch;
 
 use super::attended::{self, Attended};
 use super::frame::{Frame, ServiceKind};
@@ -38,26 +44,13 @@ use super::patience::{LATE, Late, no_room, persist};
 pub use super::socket::Address;
 use super::socket::{self, Received};
 pub use super::state::{Alarm, EndStep, Maker, OnAlarm, OnDeath, OnEnd, Peer, ProxyRank, Staying};
-use super::state::{Answer, Death, Offer, STRANGER_LIMIT, State, incoming, leaving};
-use crate::base::clock::{self, Moment};
-use crate::base::turns;
-use crate::base::{Rank, Result, caught, descriptors, own_thread, starts};
-use crate::transport::fork::{self, Fd};
+use super::state::{Offer, State, posts};
+use crate::base::{descriptors, turns};
+use crate::transport::fork::Fd;
 use crate::transport::segment::{Key, Nonce};
-use refused::{forked_error, start_error};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::thread::JoinHandleExt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::JoinHandle;
-use std::time::Duration;
-
-/// How long no connection is accepted after the process ran out of descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How long, in milliseconds, until what cannot say when it needs attention is tended.
-const SOON: libc::c_int = 20;
-/// The thread calls nothing that is deep.
-const STACK_BYTES: usize = 256 << 10;
 
 /// The service of this process.
 pub struct Service {
@@ -74,46 +67,9 @@ pub struct Service {
     thread: OnceLock<libc::pthread_t>,
 }
 
-static SERVICE: OnceLock<Arc<Service>> = OnceLock::new();
-static CREATION: Mutex<()> = Mutex::new(());
-
-/// The service of this process, made on the first call.
-///
-/// # Errors
-/// `InvalidUsage` in a process forked from one that had used kolo; `SystemError` when the system
-/// has no descriptor or thread left.
-pub fn get() -> Result<&'static Service> {
-    if fork::in_child_of_user() {
-        return Err(forked_error());
-    }
-    if let Some(service) = SERVICE.get() {
-        // A raw `clone` runs no fork handlers, so the process number is compared, too.
-        if service.pid != std::process::id() {
-            return Err(forked_error());
-        }
-        return Ok(service);
-    }
-    let _creating = CREATION.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(service) = SERVICE.get() {
-        return Ok(service);
-    }
-    let service = Service::create().map_err(|source| start_error(&source))?;
-    let thread = start_thread(service.clone()).map_err(|source| start_error(&source))?;
-    let _ = service.thread.set(thread.as_pthread_t());
-    starts::note(starts::Start::Service);
-    Ok(SERVICE.get_or_init(|| service))
-}
-
 /// A descriptor to hold in reserve: one more of the same.
 pub(super) fn like(bell: &Fd) -> io::Result<Fd> {
     Fd::new(descriptors::another(bell.as_raw_fd())?)
-}
-
-fn start_thread(service: Arc<Service>) -> io::Result<JoinHandle<()>> {
-    let builder = std::thread::Builder::new()
-        .name("kolo service".to_owned())
-        .stack_size(STACK_BYTES);
-    own_thread::start(builder, move || service.run())
 }
 
 impl Service {
@@ -171,19 +127,6 @@ impl Service {
     pub fn promise(&'static self, key: Key, maker: Maker) -> Published {
         self.lock().publish(key, Offer::Promised(maker));
         Published { service: self, key }
-    }
-
-    /// Begins to watch a communicator for `rank` of this process: from now on other processes may
-    /// introduce their ranks, and `on_death` is called for each process that ends before its ranks
-    /// said goodbye. `node` is this machine's name, for messages.
-    pub fn watch(&'static self, nonce: Nonce, rank: Rank, node: &str, on_death: OnDeath) -> Watch {
-        let id = self.lock().watch(nonce, rank, node, on_death);
-        Watch {
-            service: self,
-            nonce,
-            rank,
-            id,
-        }
     }
 
     /// Fetches the memory that the service at `from` has published under `key`.
@@ -259,125 +202,15 @@ impl Service {
         }
     }
 
+    /// A lookout that stayed has said goodbye.
+    pub fn parted(&self, nonce: Nonce, keeper: &Arc<dyn Staying>) {
+        posts::parted(&mut self.lock(), nonce, keeper);
+    }
+
     /// Tells every process that takes part in a communicator to look at it, this one too.
     pub fn alarm(&self, nonce: Nonce, why: Alarm) {
         let alarms = self.lock().alarm(nonce, why);
         alarms.iter().for_each(|on_alarm| on_alarm(why));
-    }
-
-    // ---- the thread ----
-
-    fn run(&self) {
-        let mut entries = Vec::new();
-        let mut links = Vec::new();
-        let mut places = attended::Places::default();
-        loop {
-            let mut faults = Vec::new();
-            let mut limit = self.poll_list(&mut entries, &mut links);
-            let sleeps = self.attended.watch(&mut entries, &mut places, &mut faults);
-            if !sleeps && !(0..=SOON).contains(&limit) {
-                limit = SOON;
-            }
-            if !faults.is_empty() {
-                limit = 0;
-            }
-            // SAFETY: `entries` is a live array of that many entries.
-            let ready =
-                unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, limit) };
-            if ready < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
-                // The kernel has no memory at the moment: rest instead of spinning.
-                turns::sleep(ACCEPT_PAUSE);
-            }
-            if ready >= 0 {
-                let all = ready == 0 || entries[0].revents != 0;
-                let mut deaths = Vec::new();
-                let turned = caught(|| self.turn(&entries, &links, &mut deaths));
-                faults.extend(turned.err());
-                places.tend(&entries, all, &self.attended, &mut faults);
-                faults.extend(caught(|| self.send_for_others()).err());
-                self.report(deaths, &mut faults);
-            }
-            if !faults.is_empty() {
-                self.broken(&faults);
-            }
-        }
-    }
-
-    /// Fills the list for poll, the links' numbers beside it, and says how long poll may sleep:
-    /// without limit unless a stranger or a pause is to end.
-    fn poll_list(&self, entries: &mut Vec<libc::pollfd>, links: &mut Vec<u64>) -> libc::c_int {
-        entries.clear();
-        links.clear();
-        let mut state = self.lock();
-        state.sweep();
-        let mut limit: Option<Duration> = None;
-        let mut due = |since: Moment, after: Duration| {
-            let left = since.left(after).min(clock::LOOK);
-            limit = Some(limit.map_or(left, |limit| limit.min(left)));
-        };
-        if let Some(since) = state.accept_paused {
-            if since.past(ACCEPT_PAUSE) {
-                state.accept_paused = None;
-            } else {
-                due(since, ACCEPT_PAUSE);
-            }
-        }
-        let entry = |fd: &Fd, events| libc::pollfd {
-            fd: fd.as_raw_fd(),
-            events,
-            revents: 0,
-        };
-        let accepting = if state.accept_paused.is_none() {
-            libc::POLLIN
-        } else {
-            0
-        };
-        if !state.unfinished.is_empty() {
-            // Looked at again after the millisecond that every limit has.
-            due(clock::now(), Duration::ZERO);
-        }
-        entries.push(entry(&self.bell, libc::POLLIN));
-        entries.push(entry(&self.listener, accepting));
-        for (id, link) in &state.links {
-            entries.push(entry(&link.fd, link.events()));
-            links.push(*id);
-            if let Some(since) = link.stranger_since() {
-                due(since, STRANGER_LIMIT);
-            }
-        }
-        // One millisecond more, so that what is due is past when poll returns.
-        limit.map_or(-1, |limit| limit.as_millis() as libc::c_int + 1)
-    }
-
-    /// Handles everything that poll found.
-    fn turn(&self, entries: &[libc::pollfd], links: &[u64], deaths: &mut Vec<Death>) {
-        if entries[0].revents != 0 {
-            let mut count = [0_u8; 8];
-            // SAFETY: eight writable bytes; the descriptor does not block.
-            unsafe {
-                libc::read(
-                    self.bell.as_raw_fd(),
-                    count.as_mut_ptr().cast(),
-                    count.len(),
-                )
-            };
-        }
-        let mut state = self.lock();
-        for (entry, &id) in entries[2..].iter().zip(links) {
-            if entry.revents & libc::POLLOUT != 0 {
-                state.writable(id);
-            }
-            if entry.revents & !libc::POLLOUT != 0 {
-                incoming::readable(&mut state, id, deaths);
-            }
-        }
-        if entries[1].revents != 0 {
-            self.accept(&mut state);
-        }
-        let alarms = std::mem::take(&mut state.alarms);
-        drop(state);
-        self.answers.notify_all();
-        alarms.iter().for_each(|(on_alarm, why)| on_alarm(*why));
     }
 }
 
@@ -392,88 +225,6 @@ impl Drop for Published {
     fn drop(&mut self) {
         if self.service.pid == std::process::id() {
             self.service.lock().unpublish(self.key);
-        }
-    }
-}
-
-/// One rank's watch over its communicator. Dropping it says goodbye: the end of this process is
-/// no longer a death for that communicator, and no callback begins any more (one that has already
-/// begun may still be running on the service thread).
-///
-/// Dropping it in a forked child does nothing.
-#[derive(Debug)]
-pub struct Watch {
-    service: &'static Service,
-    nonce: Nonce,
-    rank: Rank,
-    id: u64,
-}
-
-impl Watch {
-    /// Calls `on_alarm` on the service thread whenever a rank of this machine raises an alarm
-    /// about the communicator. It must not block.
-    pub fn heed(&self, on_alarm: OnAlarm) {
-        self.service.lock().heed(self.nonce, self.id, on_alarm);
-    }
-
-    /// Has `on_end` called when this process exits with status 0: what it leaves so is no death.
-    pub fn at_end(&self, on_end: OnEnd) {
-        self.service.lock().at_end(self.nonce, self.id, on_end);
-    }
-
-    /// Tells all processes of this machine that take part, this one too.
-    pub fn alarm(&self, why: Alarm) {
-        self.service.alarm(self.nonce, why);
-    }
-
-    /// Makes sure that this process and `peer` are linked and know each other as members of the
-    /// communicator, as far as it is this side's part: of two processes, the one with the larger
-    /// address does it. The other must have called [`Service::watch`] before.
-    ///
-    /// Errors and waiting are those of [`Service::fetch_until`].
-    pub fn link(&self, peer: &Peer, until: Until) -> io::Result<()> {
-        if self.service.address <= peer.address {
-            return Ok(());
-        }
-        let mut late = Late::new("makes a communicator with this one", until);
-        persist(&mut late, |late| {
-            let (nonce, service) = (self.nonce, self.service);
-            let mut state = service.lock();
-            let operation = state.hello(nonce, self.rank, service.pid, peer)?;
-            service.wake();
-            loop {
-                drop(state);
-                let rest = late.rest();
-                state = service.lock();
-                match state.answer(operation) {
-                    Some(Answer::Welcome) => return Ok(()),
-                    Some(Answer::NoRoom(limit)) => {
-                        service.wake();
-                        return Err(no_room(limit));
-                    }
-                    Some(Answer::Refused | Answer::Lost) => {
-                        service.wake();
-                        return Err(io::ErrorKind::ConnectionReset.into());
-                    }
-                    None => {}
-                }
-                let waited = service.answers.wait_timeout(state, rest);
-                state = waited.unwrap_or_else(PoisonError::into_inner).0;
-                if let Err(error) = late.check() {
-                    state.forget(operation);
-                    service.wake();
-                    return Err(error);
-                }
-            }
-        })
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        if self.service.pid == std::process::id() {
-            leaving::unwatch(&mut self.service.lock(), self.nonce, self.id);
-            self.service.wake();
         }
     }
 }

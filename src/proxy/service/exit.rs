@@ -2,13 +2,14 @@
 //! may need it all the same.
 
 use super::super::patience::{BYE_LIMIT, END_LATE, lock_at_exit};
-use super::super::state::{exits, posts, proxied};
+use super::super::state::{EndStep, OnEnd, exits, posts, proxied};
 use super::super::stopped::{STOPPED_LIMIT, Stopped};
-use super::{EndStep, OnEnd, SERVICE, Service, Staying, Watch};
+use super::Service;
+use super::start::SERVICE;
 use crate::base::turns;
 use crate::base::{Rank, caught, clock};
 use crate::transport::segment::Nonce;
-use std::sync::{Arc, Once};
+use std::sync::Once;
 use std::time::Duration;
 
 // SAFETY: the declaration is that of glibc, the C library of all systems that kolo is built for.
@@ -37,6 +38,12 @@ pub(super) fn heed() {
     AT_EXIT.call_once(register);
 }
 
+/// Has the exit of this process told to those who watch it.
+pub(super) fn tell() {
+    static AT_EXIT: Once = Once::new();
+    AT_EXIT.call_once(register);
+}
+
 fn register() {
     // SAFETY: `on_exit` is a function for the whole life of the process that never unwinds. A
     // refusal only makes an early exit an error for those who need this process.
@@ -52,14 +59,14 @@ extern "C" fn on_exit(status: libc::c_int, _: *mut libc::c_void) {
     {
         turns::none_here();
         if status == 0 {
-            service.end();
+            end(service);
         }
         // Who waits for this process in the same way need not.
         if let Some(state) = lock_at_exit(&service.state) {
             exits::announce_exit(&state, status);
         }
         if status == 0 {
-            service.await_senders();
+            await_senders(service);
         }
         let staying = lock_at_exit(&service.state).map(|state| posts::staying(&state));
         let (start, pid) = (clock::now(), service.pid);
@@ -89,97 +96,72 @@ fn go_through(step: EndStep, ending: &[OnEnd], is_over: impl Fn() -> bool) {
     }
 }
 
-impl Watch {
-    /// Has the exit of this process told to those who watch it.
-    pub fn tell_exit(&self) {
-        static AT_EXIT: Once = Once::new();
-        AT_EXIT.call_once(register);
+/// Where the last rank of this process has left a communicator, waits until those who stayed
+/// for it have said goodbye, so that nothing is left of it.
+pub fn see_off(service: &Service, nonce: Nonce) {
+    if service.is_own_thread() {
+        return;
     }
-
-    /// Has the exit of this process wait until other nodes know of it.
-    pub fn heed_exit(&self) {
-        heed();
+    let (start, mut waited) = (clock::now(), false);
+    // The lookouts themselves keep the limit; this one only bears a stuck one.
+    while !start.past(BYE_LIMIT * 2) {
+        let parting = posts::parting(&service.lock(), nonce);
+        if parting.is_empty() {
+            break;
+        }
+        waited = true;
+        parting.iter().for_each(|keeper| keeper.go_on());
+        turns::sleep(PART_PAUSE);
     }
-
-    /// The rank is about to leave, but its lookout stays.
-    pub fn stay(&self, keeper: Arc<dyn Staying>) {
-        heed();
-        posts::stay(&mut self.service.lock(), self.nonce, self.id, keeper);
+    if waited {
+        service.await_turn();
     }
 }
 
-impl Service {
-    /// Where the last rank of this process has left a communicator, waits until those who stayed
-    /// for it have said goodbye, so that nothing is left of it.
-    pub fn see_off(&self, nonce: Nonce) {
-        if self.is_own_thread() {
+/// Has the ranks of this process leave that have nothing in flight.
+fn end(service: &Service) {
+    let ending = lock_at_exit(&service.state).map(|state| exits::ending(&state));
+    let ending = ending.unwrap_or_default();
+    let start = clock::now();
+    for (step, limit) in [(EndStep::Note, NOTE_LIMIT), (EndStep::Tell, END_LIMIT)] {
+        go_through(step, &ending, || start.past(limit));
+    }
+}
+
+fn await_senders(service: &Service) {
+    let (start, mut warned) = (clock::now(), false);
+    let mut stopped = Stopped::new(STOPPED_LIMIT);
+    loop {
+        let (open, pids): (Vec<Rank>, Vec<u32>) =
+            proxied::left_open(&service.lock()).into_iter().unzip();
+        if open.is_empty() {
             return;
         }
-        let (start, mut waited) = (clock::now(), false);
-        // The lookouts themselves keep the limit; this one only bears a stuck one.
-        while !start.past(BYE_LIMIT * 2) {
-            let parting = posts::parting(&self.lock(), nonce);
-            if parting.is_empty() {
-                break;
-            }
-            waited = true;
-            parting.iter().for_each(|keeper| keeper.go_on());
-            turns::sleep(PART_PAUSE);
+        let names: Vec<String> = open.iter().map(Rank::to_string).collect();
+        let names = names.join(", ");
+        if stopped.for_too_long(&pids) {
+            tracing::warn!(
+                "kolo: this process exits though ranks {names} still send through it (setting \
+                 pxn): their processes are stopped, by a signal or a debugger, and what they \
+                 have sent may be lost",
+            );
+            return;
         }
-        if waited {
-            self.await_turn();
+        if !warned && start.past(END_LATE) {
+            warned = true;
+            tracing::warn!(
+                "kolo: the exit of this process waits for ranks {names}, which send through it \
+                 (setting pxn): let them call koloCommDestroy, too, or end",
+            );
         }
-    }
-
-    /// This one has said goodbye.
-    pub fn parted(&self, nonce: Nonce, keeper: &Arc<dyn Staying>) {
-        posts::parted(&mut self.lock(), nonce, keeper);
-    }
-
-    /// Has the ranks of this process leave that have nothing in flight.
-    fn end(&self) {
-        let ending = lock_at_exit(&self.state).map(|state| exits::ending(&state));
-        let ending = ending.unwrap_or_default();
-        let start = clock::now();
-        for (step, limit) in [(EndStep::Note, NOTE_LIMIT), (EndStep::Tell, END_LIMIT)] {
-            go_through(step, &ending, || start.past(limit));
-        }
-    }
-
-    fn await_senders(&self) {
-        let (start, mut warned) = (clock::now(), false);
-        let mut stopped = Stopped::new(STOPPED_LIMIT);
-        loop {
-            let (open, pids): (Vec<Rank>, Vec<u32>) =
-                proxied::left_open(&self.lock()).into_iter().unzip();
-            if open.is_empty() {
-                return;
-            }
-            let names: Vec<String> = open.iter().map(Rank::to_string).collect();
-            let names = names.join(", ");
-            if stopped.for_too_long(&pids) {
-                tracing::warn!(
-                    "kolo: this process exits though ranks {names} still send through it (setting \
-                     pxn): their processes are stopped, by a signal or a debugger, and what they \
-                     have sent may be lost",
-                );
-                return;
-            }
-            if !warned && start.past(END_LATE) {
-                warned = true;
-                tracing::warn!(
-                    "kolo: the exit of this process waits for ranks {names}, which send through it \
-                     (setting pxn): let them call koloCommDestroy, too, or end",
-                );
-            }
-            turns::sleep(EXIT_PAUSE);
-        }
+        turns::sleep(EXIT_PAUSE);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicU32, Ordering};
 

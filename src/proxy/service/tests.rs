@@ -1,9 +1,12 @@
 //! Tests of panics on the service thread.
 
+use super::start::start_thread;
 use super::*;
+use crate::base::Rank;
 use crate::base::birth::Birth;
 use std::fs::File;
 use std::sync::mpsc;
+use std::time::Duration;
 
 type Said = (Vec<Rank>, String);
 
@@ -22,7 +25,7 @@ fn watch(service: &'static Service, nonce: u128) -> (Watch, mpsc::Receiver<Said>
         let _ = say.lock().unwrap().send(said);
     });
     (
-        service.watch(Nonce(nonce), Rank(0), "node1", on_death),
+        Watch::begin(service, Nonce(nonce), Rank(0), "node1", on_death),
         hear,
     )
 }

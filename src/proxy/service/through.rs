@@ -2,12 +2,12 @@
 
 use super::super::net::Op;
 use super::super::patience::END_LATE;
-use super::super::state::{ByProxy, ProxyRank, Start, proxied};
+use super::super::state::{ByProxy, Start, proxied};
 use super::super::stopped::{STOPPED_LIMIT, Stopped};
-use super::{Service, Watch, exit};
+use super::Service;
 use crate::base::{Rank, clock, turns};
 use crate::transport::segment::Nonce;
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 /// How long the end of a communicator sleeps at most; it is woken for the answer.
@@ -21,24 +21,16 @@ pub struct Caller {
     rank: Rank,
 }
 
-impl Watch {
-    /// From now on the rank sends for others of its node; `proxy` is called on the service thread.
-    pub fn serve(&self, proxy: Arc<dyn ProxyRank>) {
-        exit::heed();
-        self.service.lock().serve(self.nonce, self.id, proxy);
-    }
-
-    /// Returns a caller that calls other ranks in this rank's name, as long as the watch lives.
-    pub fn caller(&self) -> Caller {
+impl Caller {
+    /// Rank `rank` of this process calls others of its node.
+    pub(super) fn new(service: &'static Service, nonce: Nonce, rank: Rank) -> Caller {
         Caller {
-            service: self.service,
-            nonce: self.nonce,
-            rank: self.rank,
+            service,
+            nonce,
+            rank,
         }
     }
-}
 
-impl Caller {
     /// A forked child has inherited this, and must touch neither locks nor descriptors.
     fn is_inherited(&self) -> bool {
         self.service.pid != std::process::id()
@@ -161,30 +153,28 @@ impl Elsewhere {
     }
 }
 
-impl Service {
-    /// The service thread's part: hands over what others want sent, and answers those who wait for
-    /// what has arrived meanwhile. With it a turn ends.
-    pub(super) fn send_for_others(&self) {
-        let mut state = self.lock();
-        let started = std::mem::take(&mut state.started);
-        let gone = std::mem::take(&mut state.gone);
-        let unfinished = state.unfinished.clone();
-        drop(state);
-        for started in started {
-            started.proxy.start(started.from, started.op);
-        }
-        for (proxy, ranks) in gone {
-            proxy.gone(&ranks);
-        }
-        let done: Vec<_> = unfinished
-            .into_iter()
-            .filter(|call| call.proxy.is_done(call.from))
-            .collect();
-        let mut state = self.lock();
-        done.iter()
-            .for_each(|call| proxied::finish(&mut state, call));
-        state.turns += 1;
-        drop(state);
-        self.answers.notify_all();
+/// The service thread's part: hands over what others want sent, and answers those who wait for
+/// what has arrived meanwhile. With it a turn ends.
+pub(super) fn send_for_others(service: &Service) {
+    let mut state = service.lock();
+    let started = std::mem::take(&mut state.started);
+    let gone = std::mem::take(&mut state.gone);
+    let unfinished = state.unfinished.clone();
+    drop(state);
+    for started in started {
+        started.proxy.start(started.from, started.op);
     }
+    for (proxy, ranks) in gone {
+        proxy.gone(&ranks);
+    }
+    let done: Vec<_> = unfinished
+        .into_iter()
+        .filter(|call| call.proxy.is_done(call.from))
+        .collect();
+    let mut state = service.lock();
+    done.iter()
+        .for_each(|call| proxied::finish(&mut state, call));
+    state.turns += 1;
+    drop(state);
+    service.answers.notify_all();
 }
