@@ -5,7 +5,8 @@
 
 use crate::abi::{API_VERSION, MPI_BAD_ARGUMENT, MpiApi, MpiComm, MpiTable, mpi_functions};
 use crate::blocks::*;
-use crate::comm::{self, Context};
+use crate::comm;
+use crate::context::Context;
 use crate::moves::*;
 use crate::word::Word;
 use crate::{code, contained, family, outcome};
@@ -134,8 +135,8 @@ unsafe extern "C" fn table(comm: MpiComm, table: *mut MpiTable) -> c_int {
             return MPI_BAD_ARGUMENT;
         };
         let filled = match Context::new(comm) {
-            Ok(context) => Context::table(&context),
-            Err(problem) => Context::refusal(&problem),
+            Ok(context) => comm::table(&context),
+            Err(problem) => comm::refusal(&problem),
         };
         // SAFETY: the caller gives room for a table.
         unsafe { table.write(filled) };

@@ -1,8 +1,9 @@
 //! The entry of C and Fortran programs: `koloCommInitMPI`.
 
 use crate::abi::MpiTable;
-use crate::comm::Context;
+use crate::comm;
 use crate::contained;
+use crate::context::Context;
 use mpi::ffi;
 use std::ffi::{c_int, c_void};
 
@@ -55,17 +56,17 @@ pub unsafe extern "C" fn koloCommInitMPI_f(newcomm: *mut KoloComm, comm: ffi::RS
 unsafe fn start(newcomm: *mut KoloComm, comm: ffi::MPI_Comm) -> c_int {
     match Context::new(comm) {
         Ok(context) => {
-            let table = Context::table(&context);
+            let table = comm::table(&context);
             // SAFETY: the table is whole and its functions belong to its context.
             let code = unsafe { koloCommInitTable(newcomm, &table) };
             if code != 0 {
-                Context::take_back(&context, &table);
+                context.take_back(&table);
             }
             code
         }
         // libkolo turns the sentence into this thread's last error.
         // SAFETY: a table with a problem is read no further.
-        Err(problem) => unsafe { koloCommInitTable(newcomm, &Context::refusal(&problem)) },
+        Err(problem) => unsafe { koloCommInitTable(newcomm, &comm::refusal(&problem)) },
     }
 }
 
@@ -91,9 +92,9 @@ pub unsafe extern "C" fn kolo_mpi_table(
         // SAFETY: the caller's promise; alignment is not assumed.
         let context = Context::new(unsafe { comm.cast::<ffi::MPI_Comm>().read_unaligned() });
         let mut made = match context {
-            Ok(context) => Context::table(&context),
+            Ok(context) => comm::table(&context),
             // The words are read after this returns, and nobody says when: they stay.
-            Err(problem) => Context::refusal(Box::leak(Box::new(problem))),
+            Err(problem) => comm::refusal(Box::leak(Box::new(problem))),
         };
         made.size = made.size.min(table_bytes);
         let (from, to) = ((&raw const made).cast::<u8>(), table.cast::<u8>());

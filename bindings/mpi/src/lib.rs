@@ -27,8 +27,10 @@ mod abi;
 mod api;
 mod blocks;
 mod comm;
+mod context;
 mod family;
 mod init;
+mod level;
 mod moves;
 mod net;
 #[path = "../../../src/transport/net/mpi/abi.rs"]

@@ -5,7 +5,8 @@
 //! has set for its own communicator.
 
 use crate::abi::MPI_BAD_ARGUMENT;
-use crate::comm::{Context, largest_tag, level_of, may_call_at};
+use crate::context::Context;
+use crate::level::{largest_tag, level_of, may_call_at};
 use crate::net_abi::{
     CANCELLED, FINALISED, MAY_CALL, MpiNetInfo, MpiNetTable, MpiRequest, NET_VERSION, NO_REQUEST,
     WRONG_THREAD,
@@ -89,18 +90,12 @@ unsafe extern "C" fn open(context: *mut c_void, info: *mut MpiNetInfo) -> c_int 
         // SAFETY: kolo hands back the context of its table, while the program's communicator is
         // there; the handles are constants of the MPI library.
         code(unsafe {
+            let of_program = Context::held(context).raw();
             let mut comm = ffi::RSMPI_COMM_NULL;
             let (mut rank, mut nranks) = (0, 0);
             // A duplicate would have the program's attributes: its functions would copy them.
-            outcome(ffi::PMPI_Comm_rank(Context::raw(context), &mut rank))
-                .and_then(|()| {
-                    outcome(ffi::PMPI_Comm_split(
-                        Context::raw(context),
-                        0,
-                        rank,
-                        &mut comm,
-                    ))
-                })
+            outcome(ffi::PMPI_Comm_rank(of_program, &mut rank))
+                .and_then(|()| outcome(ffi::PMPI_Comm_split(of_program, 0, rank, &mut comm)))
                 .and_then(|()| {
                     outcome(ffi::PMPI_Comm_set_errhandler(
                         comm,
