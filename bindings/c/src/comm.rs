@@ -1,10 +1,10 @@
 //! Communicators: birth, queries, end.
 
+use crate::adopted::{Begun, adopt};
 use crate::comms::COMMS;
 use crate::config;
 use crate::guard::{failed, guard, guard_comm, guard_seat, panicked};
 use crate::loud;
-use crate::seat::{Begun, adopt};
 use crate::types::*;
 use kolo_core::base::{Code, Error, Result, caught};
 use kolo_core::bootstrap::UniqueId;
@@ -454,7 +454,7 @@ pub unsafe extern "C" fn koloCommGetAsyncError(
             Ok(Some(member)) => match member.communicator.async_error() {
                 Ok(()) => koloResult_t::koloSuccess,
                 Err(error) => {
-                    seat.keep(crate::guard::sentence(&error));
+                    seat.keep(crate::sentence::sentence(&error));
                     error.code.into()
                 }
             },

@@ -134,7 +134,7 @@ fn keep(handle: usize, removed: usize, seat: Arc<Seat>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seat::adopt;
+    use crate::adopted::adopt;
     use kolo_core::comm::{CommConfig, Communicator};
 
     /// A communicator of one rank behind a handle, and how it is seen by nobody.

@@ -3,8 +3,9 @@
 use crate::comm::null;
 use crate::comms::COMMS;
 use crate::group::refuse_group;
-use crate::guard::{Sentence, described, guard, last_of_thread, last_unnamed, reported, sentence};
+use crate::guard::{described, guard, last_of_thread, last_unnamed, reported};
 use crate::loud;
+use crate::sentence::{Sentence, sentence};
 use crate::types::{ResultArg, koloComm_t, koloResult_t, koloTranslate_t};
 use crate::words;
 use kolo_core::base::lasting::Lasting;

@@ -3,31 +3,13 @@
 use crate::comms::COMMS;
 use crate::loud;
 use crate::seat::{Member, Seat};
+use crate::sentence::{Sentence, sentence};
 use crate::types::{koloComm_t, koloResult_t};
 pub(crate) use kolo_core::base::caught::panicked;
 use kolo_core::base::lasting::Lasting;
 use kolo_core::base::{Code, Error, Result, caught};
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// A sentence for `koloGetLastError`, and the number of the failure: later ones are larger.
-#[derive(Clone)]
-pub(crate) struct Sentence {
-    pub(crate) text: Arc<CStr>,
-    number: u64,
-}
-
-impl Sentence {
-    /// The one of the later failure.
-    pub(crate) fn later(one: Option<Sentence>, other: Option<Sentence>) -> Option<Sentence> {
-        match (one, other) {
-            (Some(one), Some(other)) if one.number > other.number => Some(one),
-            (one, other) => other.or(one),
-        }
-    }
-}
 
 /// The last failed call of a thread.
 struct Last {
@@ -219,16 +201,6 @@ fn keep(error: Error, sentence: Sentence, seat: Option<&Seat>) {
             unnamed: false,
         });
     });
-}
-
-/// The text of `error` for C.
-pub(crate) fn sentence(error: &Error) -> Sentence {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
-    let text = error.to_string().replace('\0', " ");
-    Sentence {
-        text: CString::new(text).unwrap_or_default().into(),
-        number: NUMBER.fetch_add(1, Ordering::Relaxed),
-    }
 }
 
 #[cfg(test)]

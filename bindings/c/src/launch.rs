@@ -1,8 +1,8 @@
 //! Communicators of all processes that a launcher has started, without MPI.
 
+use crate::adopted::adopt;
 use crate::comm::clear;
 use crate::guard::guard;
-use crate::seat::adopt;
 use crate::types::{KOLO_NO_RANK, koloComm_t, koloResult_t};
 use kolo_core::base::Result;
 use kolo_core::comm::{CommConfig, Communicator};

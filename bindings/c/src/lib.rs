@@ -19,6 +19,7 @@ pub mod types;
 #[macro_use]
 mod calls;
 
+mod adopted;
 pub mod collective;
 pub mod comm;
 mod comms;
@@ -45,4 +46,5 @@ mod guard;
 mod handle;
 mod loud;
 mod seat;
+mod sentence;
 mod words;

@@ -5,8 +5,7 @@
 //! empty at first. A call looks whether somebody sits there, which is one load. If not, it asks the
 //! start how far it is: the first call that finds it done fills the seat.
 
-use crate::comms::COMMS;
-use crate::guard::Sentence;
+use crate::sentence::Sentence;
 use crate::types::*;
 use kolo_core::base::{Error, Rank, Result};
 use kolo_core::comm::RawCalls;
@@ -40,6 +39,19 @@ pub(crate) struct Member {
 }
 
 impl Seat {
+    /// A seat that a start fills, once it has ended.
+    pub(crate) fn of(start: Starting) -> Seat {
+        Seat::new(Some(start))
+    }
+
+    /// A seat that is filled.
+    pub(crate) fn filled(communicator: Communicator, no_rank: c_int) -> Seat {
+        let seat = Seat::new(None);
+        seat.ready
+            .get_or_init(|| Member::new(communicator, no_rank));
+        seat
+    }
+
     fn new(start: Option<Starting>) -> Seat {
         Seat {
             ready: OnceLock::new(),
@@ -191,37 +203,5 @@ impl Member {
             .iter()
             .find(|entry| entry.0 == op.0)
             .map(|entry| (entry.1, entry.2))
-    }
-}
-
-/// Gives a communicator a handle.
-pub(crate) fn adopt(communicator: Communicator, no_rank: c_int) -> Result<koloComm_t> {
-    let seat = Seat::new(None);
-    seat.ready
-        .get_or_init(|| Member::new(communicator, no_rank));
-    Ok(COMMS.insert(seat)? as koloComm_t)
-}
-
-/// A handle of a communicator that was begun, which ends unless the program is told of it.
-pub(crate) struct Begun(koloComm_t);
-
-impl Begun {
-    /// Gives a start a handle.
-    pub(crate) fn new(start: Starting) -> Result<Begun> {
-        Ok(Begun(COMMS.insert(Seat::new(Some(start)))? as koloComm_t))
-    }
-
-    /// The program has it now.
-    pub(crate) fn hand_over(mut self) -> koloComm_t {
-        std::mem::replace(&mut self.0, std::ptr::null_mut())
-    }
-}
-
-impl Drop for Begun {
-    fn drop(&mut self) {
-        if !self.0.is_null() {
-            // It is there: nobody else knows it.
-            let _ = COMMS.remove(self.0 as usize);
-        }
     }
 }

@@ -1,8 +1,8 @@
 //! Ranks that meet through functions of a launcher: how `libkolo_mpi` starts kolo.
 
+use crate::adopted::adopt;
 use crate::comm::clear;
 use crate::guard::guard;
-use crate::seat::adopt;
 use crate::types::{KOLO_MPI_TABLE_VERSION, KOLO_NO_RANK, koloComm_t, koloMpiTable, koloResult_t};
 use kolo_core::bootstrap::TableBootstrap;
 use kolo_core::bootstrap::mpi_abi::{MpiTable, TABLE_VERSION};
