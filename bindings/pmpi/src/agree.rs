@@ -9,23 +9,14 @@
 use crate::decide::{Across, Agreement, Attach, Collective, Left};
 use crate::settings::Settings;
 use crate::sys::kolo_pmpi_tag_ub_key;
-use crate::{devices, memory, nodes, say, verify};
+use crate::{agreed, devices, memory, nodes, say, verify};
 use mpi::ffi;
 use std::ffi::{c_int, c_void};
 use std::path::Path;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Of the messages and of what stands in `decide.rs`.
 const VERSION: u64 = 5;
-
-static AGREED: OnceLock<Agreement> = OnceLock::new();
-
-/// The agreement; none: kolo takes nothing.
-#[inline]
-pub fn agreed() -> Option<&'static Agreement> {
-    AGREED.get()
-}
 
 /// One message. Upwards it says whether all below can, downwards what holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +133,7 @@ impl Message {
                 }
                 return false;
             }
-            let _ = AGREED.set(self.agreement());
+            agreed::keep(self.agreement());
             memory::begin(self.memory);
             if self.verify != 0 {
                 verify::begin();

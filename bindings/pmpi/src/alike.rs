@@ -1,18 +1,7 @@
-//! An all-reduce like one of those before it on its communicator.
-//!
-//! Problem: a model sums thousands of single numbers, and each of these calls asks the same of the
-//! same type and operation: whether kolo folds them, how large an element is, whether it has gaps.
-//! That takes more instructions than half of kolo's own call. Idea: a communicator keeps what was
-//! found for the last two kinds of calls that kolo folded by itself. Named types and operations are
-//! constants of MPI, so what was found once holds as long as the communicator.
+//! Findings about an all-reduce that a communicator keeps for the next ones like it: `repeated.rs`
+//! says why.
 
-use crate::attach::take;
-use crate::comms::State;
-use crate::decide::{self, Collective, Size};
-use crate::errors::ended;
-use crate::reductions::Folded;
-use crate::sys::{NO_STREAM, koloAllReduce};
-use crate::turn::in_place;
+use crate::decide;
 use mpi::ffi;
 use std::ffi::c_int;
 
@@ -21,58 +10,36 @@ use std::ffi::c_int;
 pub struct Alike {
     datatype: ffi::MPI_Datatype,
     op: ffi::MPI_Op,
-    /// Kolo's type and operation.
-    by_kolo: (c_int, c_int),
+    pub by_kolo: ByKolo,
     /// Of any number of elements, which lie without gaps.
-    elements: decide::Elements,
+    pub elements: decide::Elements,
+}
+
+/// Kolo's type and operation.
+#[derive(Clone, Copy)]
+pub struct ByKolo {
+    pub datatype: c_int,
+    pub op: c_int,
 }
 
 impl Alike {
-    pub fn new(call: &Folded, by_kolo: (c_int, c_int), elements: decide::Elements) -> Alike {
+    pub fn new(
+        datatype: ffi::MPI_Datatype,
+        op: ffi::MPI_Op,
+        by_kolo: ByKolo,
+        elements: decide::Elements,
+    ) -> Alike {
         Alike {
-            datatype: call.datatype,
-            op: call.op,
+            datatype,
+            op,
             by_kolo,
             elements,
         }
     }
-}
 
-/// How such a call ends; `None` within it: MPI runs it. None at all: it is not like those before,
-/// or there is something odd about its buffers, which others look at.
-///
-/// # Safety
-/// As MPI_Allreduce has it, on a communicator in this state.
-#[inline]
-pub unsafe fn all_reduce(state: &mut State, call: &Folded, count: i64) -> Option<Option<c_int>> {
-    let known = state.alike.iter().flatten();
-    let mut like = known.filter(|alike| alike.datatype == call.datatype && alike.op == call.op);
-    let alike = *like.next()?;
-    let from = match in_place(call.send) {
-        true => call.recv.cast_const(),
-        false => call.send,
-    };
-    let (send, recv, count) = (
-        from as usize,
-        call.recv as usize,
-        usize::try_from(count).ok()?,
-    );
-    let bytes = count.checked_mul(alike.elements.bytes)?;
-    let overlap = send != recv && send.abs_diff(recv) < bytes;
-    if send == 0 || recv == 0 || in_place(call.recv) || overlap {
-        return None;
+    /// Whether a call of this type and operation is like it.
+    #[inline]
+    pub fn is_like(&self, datatype: ffi::MPI_Datatype, op: ffi::MPI_Op) -> bool {
+        self.datatype == datatype && self.op == op
     }
-    let size = Size::Elements(decide::Elements {
-        count: count as u64,
-        ..alike.elements
-    });
-    if take(state, Collective::Allreduce, size).is_none() {
-        return Some(None);
-    }
-    let (datatype, op) = alike.by_kolo;
-    // SAFETY: the buffers have so many elements; the communicator is attached, for it had such a
-    // call before.
-    let code =
-        unsafe { koloAllReduce(from, call.recv, count, datatype, op, state.kolo, NO_STREAM) };
-    Some(Some(ended(state, code)))
 }

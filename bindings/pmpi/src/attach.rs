@@ -1,18 +1,16 @@
 //! Whether kolo takes a call of a communicator, which is attached where its time has come.
 
-use crate::agree;
+use crate::agreed::agreed;
 use crate::comms::State;
 use crate::decide::{Across, Agreement, Collective, Decision, Reason, Size, Stage, decide};
-use crate::levels::Levels;
-use crate::sys::{Comm, koloCommAbort, koloCommInitMPI};
-use crate::{memory, report};
-use mpi::ffi;
-use std::ffi::c_void;
+use crate::sys::koloCommAbort;
+use crate::together::{made_of, on_any};
+use crate::{memory, report, spanning};
 
 /// Some: kolo takes it, and the communicator is attached.
 #[inline]
 pub fn take(state: &mut State, collective: Collective, size: Size) -> Option<()> {
-    let agreed = agree::agreed()?;
+    let agreed = agreed()?;
     match decide(agreed, &mut state.known, collective, size) {
         Decision::Take => {}
         Decision::Attach if attach(state, agreed).is_some() => {}
@@ -29,23 +27,6 @@ pub fn take(state: &mut State, collective: Collective, size: Size) -> Option<()>
     Some(())
 }
 
-/// Whether it is so on any rank. None where MPI fails.
-pub fn on_any(state: &State, here: bool) -> Option<bool> {
-    let (mine, mut all) = (u64::from(here), 0u64);
-    // SAFETY: all ranks are in a collective of this communicator, and have decided alike.
-    let code = unsafe {
-        ffi::PMPI_Allreduce(
-            (&raw const mine).cast(),
-            (&raw mut all).cast::<c_void>(),
-            1,
-            ffi::RSMPI_UINT64_T,
-            ffi::RSMPI_MAX,
-            state.handle,
-        )
-    };
-    (code == 0).then_some(all != 0)
-}
-
 /// Makes kolo's communicator, on all ranks or on none.
 #[cold]
 fn attach(state: &mut State, agreed: &Agreement) -> Option<()> {
@@ -57,7 +38,7 @@ fn attach(state: &mut State, agreed: &Agreement) -> Option<()> {
     }
     let levels = state.known.spans() && agreed.across == Across::Levels;
     let made = match levels {
-        true => Levels::make(state),
+        true => spanning::make(state),
         false => made_of(state.handle).map(|kolo| state.kolo = kolo),
     };
     if on_any(state, made.is_none())? {
@@ -77,12 +58,4 @@ fn attach(state: &mut State, agreed: &Agreement) -> Option<()> {
         report::spans_nodes();
     }
     Some(())
-}
-
-/// Kolo's communicator of the same ranks.
-pub fn made_of(handle: ffi::MPI_Comm) -> Option<Comm> {
-    let mut kolo = std::ptr::null_mut();
-    // SAFETY: a live communicator, in a collective of it.
-    let code = unsafe { koloCommInitMPI(&mut kolo, handle) };
-    (code == 0).then_some(kolo)
 }

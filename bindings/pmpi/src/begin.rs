@@ -2,7 +2,7 @@
 
 use crate::settings::{self, Settings};
 use crate::sys::kolo_pmpi_no_copy;
-use crate::{Function, agree, alone, comms, contained, forms, kinds, report, say, verify};
+use crate::{Function, agree, alone, comms, contained, forms, front, kinds, report, say, verify};
 use mpi::ffi;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
@@ -21,28 +21,13 @@ pub struct Table {
     off: Option<unsafe extern "C" fn()>,
 }
 
-static NATIVE: AtomicPtr<Function> = AtomicPtr::new(std::ptr::null_mut());
 /// In the world.
 static RANK: AtomicI32 = AtomicI32::new(0);
 /// All ranks have agreed that kolo takes calls.
 static TAKES: AtomicBool = AtomicBool::new(false);
-/// MPI_Finalize has begun.
-static ENDING: AtomicBool = AtomicBool::new(false);
 /// Of the world.
 static NRANKS: AtomicI32 = AtomicI32::new(0);
 static OFF: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-
-/// MPI's function at a place of the front's list, which kolo took: so MPI has it.
-#[inline]
-pub fn native(place: usize) -> Function {
-    // SAFETY: the front's table, which stays.
-    unsafe { *NATIVE.load(Ordering::Relaxed).add(place) }
-}
-
-/// Whether MPI_Finalize has begun: communicators are MPI's to free.
-pub fn is_ending() -> bool {
-    ENDING.load(Ordering::Relaxed)
-}
 
 /// 0: kolo takes calls.
 ///
@@ -64,7 +49,7 @@ pub unsafe extern "C" fn kolo_pmpi_begin(table: *mut Table) -> c_int {
             );
             return 1;
         }
-        NATIVE.store(table.native.cast_mut(), Ordering::Relaxed);
+        front::begin(table.native);
         kinds::begin();
         let (mut rank, mut nranks) = (0, 0);
         // SAFETY: MPI is initialised.
@@ -135,7 +120,7 @@ unsafe extern "C" fn ending(
         if !TAKES.load(Ordering::Relaxed) {
             return 0;
         }
-        ENDING.store(true, Ordering::Relaxed);
+        front::end();
         let off = OFF.load(Ordering::Relaxed);
         if !off.is_null() {
             // SAFETY: the front's function, with no arguments.

@@ -2,63 +2,18 @@
 //! `MPI_Count`. What kolo does not take is called on with the arguments as they came.
 
 use crate::allocated;
+use crate::arguments::{Folded, Side};
+use crate::counts::{Form, Int, Large, Whole};
 use crate::decide::Collective;
 use crate::kinds;
-use crate::moves::{self, Side};
-use crate::reductions::{self, Folded};
+use crate::moves;
+use crate::reductions;
 use crate::results::Place;
 use crate::turn::{Elements, in_place};
 use crate::vectors::{self, Blocks, RankList};
 use crate::{contained, native, report, verify};
 use mpi::ffi::{MPI_Comm, MPI_Datatype, MPI_Op};
 use std::ffi::{c_int, c_void};
-
-/// Whole numbers of MPI.
-pub trait Whole: Copy {
-    fn whole(self) -> i64;
-}
-
-impl Whole for c_int {
-    fn whole(self) -> i64 {
-        i64::from(self)
-    }
-}
-
-impl Whole for i64 {
-    fn whole(self) -> i64 {
-        self
-    }
-}
-
-impl Whole for isize {
-    fn whole(self) -> i64 {
-        self as i64
-    }
-}
-
-/// One of the two forms.
-pub trait Form {
-    type Count: Whole;
-    type Displacement: Whole;
-    const LARGE: bool;
-}
-
-/// `MPI_X`.
-pub struct Int;
-/// `MPI_X_c`.
-pub struct Large;
-
-impl Form for Int {
-    type Count = c_int;
-    type Displacement = c_int;
-    const LARGE: bool = false;
-}
-
-impl Form for Large {
-    type Count = i64;
-    type Displacement = isize;
-    const LARGE: bool = true;
-}
 
 /// A panic is a fault of kolo's, and the other ranks may be in its call: MPI's `MPI_ERR_OTHER`.
 const BROKEN: Option<c_int> = Some(15);

@@ -1,7 +1,7 @@
 //! Data types and operations of MPI, as far as kolo knows them.
 
+use crate::counts::Whole;
 use crate::decide::Class;
-use crate::forms::Whole;
 use crate::sys::{
     NamedOp, key, kolo_pmpi_made, kolo_pmpi_named, kolo_pmpi_named_count, kolo_pmpi_op_null,
     kolo_pmpi_ops, kolo_pmpi_ops_count,

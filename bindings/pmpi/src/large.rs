@@ -5,7 +5,6 @@
 //! receive of the program takes it.
 
 use crate::outcome;
-use crate::turn::Elements;
 use mpi::ffi;
 use std::ffi::{c_int, c_void};
 
@@ -25,15 +24,22 @@ pub enum Way {
     Unpack,
 }
 
-/// Copies elements to where they lie behind each other, or from there.
+/// Copies elements of one type to where they lie behind each other, or from there. `places` says
+/// where each begins, `size` how many bytes of data it has.
 ///
 /// # Safety
 /// The elements can be read or written, and so can their bytes at `packed`.
-pub unsafe fn copy(elements: &Elements, packed: *mut u8, way: Way) -> Result<(), c_int> {
-    let (mut own, size) = (OwnComm::new()?, elements.kind.size);
+pub unsafe fn copy(
+    places: impl Iterator<Item = *mut c_void>,
+    datatype: ffi::MPI_Datatype,
+    size: usize,
+    packed: *mut u8,
+    way: Way,
+) -> Result<(), c_int> {
+    let mut own = OwnComm::new()?;
     let bytes = Bytes::new(size)?;
-    for number in 0..elements.count {
-        let element = (elements.part(number as isize, 1).at, elements.datatype);
+    for (number, place) in places.enumerate() {
+        let element = (place, datatype);
         // SAFETY: the caller's promise.
         let piece = (unsafe { packed.add(number * size) }.cast(), bytes.0);
         let (from, to) = match way {

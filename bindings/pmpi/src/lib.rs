@@ -5,11 +5,13 @@
 //!
 //! - `front/jumps.S`: the name; whose call is it?
 //! - [`forms`]: MPI's arguments, with counts of either size.
-//! - [`reductions`], [`moves`], [`vectors`]: looks at what all ranks know of the call.
+//! - [`reductions`], [`moves`], [`vectors`]: looks at what all ranks know of the call,
+//!   whose [`arguments`] they have.
 //! - [`attach`] asks [`decide`], the one decision that all ranks take alike, and makes kolo's
 //!   communicator where its time has come. What is not taken is MPI's, with the same arguments.
 //! - [`turn`]: what is odd on this rank alone is packed or copied.
-//! - The function of `libkolo.so.0`; of communicators on several nodes perhaps by [`levels`].
+//! - The function of `libkolo.so.0`; of communicators on several nodes perhaps by
+//!   [`spanning`], in two [`levels`].
 //!
 //! Around it: [`alone`] and [`agree`] (all ranks can, at the start), [`nodes`] (where they are),
 //! [`comms`] (what is known of a communicator), [`kinds`] (of a type, of an operation), [`large`]
@@ -23,19 +25,23 @@ mod base {
 }
 
 mod agree;
+mod agreed;
 mod alike;
 mod allocated;
 mod alone;
 mod apart;
+mod arguments;
 mod attach;
 mod begin;
 mod comms;
+mod counts;
 mod decide;
 mod devices;
 mod errors;
 mod folding;
 mod footprint;
 mod forms;
+mod front;
 mod kinds;
 mod large;
 mod levels;
@@ -51,11 +57,14 @@ mod places;
 #[path = "../../../src/base/printed.rs"]
 mod printed;
 mod reductions;
+mod repeated;
 mod report;
 mod results;
 mod settings;
+mod spanning;
 mod sys;
 mod table;
+mod together;
 mod turn;
 mod vectors;
 mod verify;
@@ -63,7 +72,7 @@ mod verify;
 use std::ffi::{CString, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub(crate) use begin::native;
+pub(crate) use front::native;
 
 /// Runs the body of an exported function; a panic becomes `otherwise`.
 #[inline(always)]

@@ -1,35 +1,18 @@
 //! The collectives that move the same number of bytes from or to each rank.
 
+use crate::arguments::Side;
 use crate::attach::take;
 use crate::comms;
 use crate::comms::State;
 use crate::decide::{Collective, Size};
 use crate::errors::ended;
-use crate::kinds;
-use crate::levels;
+use crate::spanning;
 use crate::sys::{
     BYTE, NO_STREAM, koloAllGather, koloAllToAll, koloBarrier, koloBcast, koloGather, koloScatter,
 };
 use crate::turn::{Elements, In, Out, in_place};
 use mpi::ffi;
 use std::ffi::{c_int, c_void};
-
-/// One side of a call as the program gives it.
-#[derive(Clone, Copy)]
-pub struct Side {
-    pub at: *const c_void,
-    pub count: i64,
-    pub datatype: ffi::MPI_Datatype,
-}
-
-impl Side {
-    /// None: MPI says what is wrong with it.
-    pub fn elements(&self) -> Option<Elements> {
-        let kind = kinds::kind(self.datatype)?;
-        let made = Elements::new(self.at, self.count, self.datatype, kind)?;
-        (!made.is_missing()).then_some(made)
-    }
-}
 
 /// Whether a rank is one.
 pub fn is_rank(state: &State, root: c_int) -> bool {
@@ -45,7 +28,7 @@ pub unsafe fn barrier(comm: ffi::MPI_Comm) -> Option<c_int> {
     take(state, Collective::Barrier, Size::Unknown)?;
     if let Some(levels) = &state.levels {
         // SAFETY: it has these levels.
-        return Some(unsafe { levels::barrier(state, levels) });
+        return Some(unsafe { spanning::barrier(state, levels) });
     }
     // SAFETY: it is attached.
     let code = unsafe { koloBarrier(state.kolo, NO_STREAM) };
@@ -66,7 +49,7 @@ pub unsafe fn bcast(buffer: &Side, root: c_int, comm: ffi::MPI_Comm) -> Option<c
     let move_bytes = |state: &State, at: *mut c_void| {
         if let Some(levels) = &state.levels {
             // SAFETY: `at` has so many bytes; it has these levels.
-            return unsafe { levels::bcast(state, levels, (at, bytes), root) };
+            return unsafe { spanning::bcast(state, levels, (at, bytes), root) };
         }
         // SAFETY: `at` has so many bytes; it is attached.
         let code = unsafe { koloBcast(at, bytes, BYTE, root, state.kolo, NO_STREAM) };
@@ -221,7 +204,7 @@ pub unsafe fn allgather(send: &Side, recv: &Side, comm: ffi::MPI_Comm) -> Option
         };
         let place = In::of(state, &all);
         let code = match &state.levels {
-            Some(levels) => levels::allgather(state, levels, (out.at, place.at, bytes)),
+            Some(levels) => spanning::allgather(state, levels, (out.at, place.at, bytes)),
             None => {
                 let code = koloAllGather(out.at, place.at, bytes, BYTE, state.kolo, NO_STREAM);
                 ended(state, code)

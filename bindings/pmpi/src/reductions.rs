@@ -1,30 +1,21 @@
 //! The collectives that fold.
 
-use crate::alike::{self, Alike};
+use crate::alike::{Alike, ByKolo};
+use crate::arguments::Folded;
 use crate::attach::take;
 use crate::comms::{self, State};
 use crate::decide::{self, Collective, Size};
 use crate::errors::ended;
 use crate::kinds::{self, Kind, Op};
-use crate::levels;
+use crate::repeated;
+use crate::spanning::{self, OnLevels};
 use crate::sys::{
     NO_STREAM, koloAllReduce, koloExscan, koloReduce, koloReduceScatter, koloReduceScatterV,
     koloScan,
 };
 use crate::turn::{Elements, Out, Scratch, in_place};
 use crate::vectors::RankList;
-use mpi::ffi;
 use std::ffi::{c_int, c_void};
-
-/// The arguments that all of them have.
-#[derive(Clone, Copy)]
-pub struct Folded {
-    pub send: *const c_void,
-    pub recv: *mut c_void,
-    pub datatype: ffi::MPI_Datatype,
-    pub op: ffi::MPI_Op,
-    pub comm: ffi::MPI_Comm,
-}
 
 /// Kolo's type and operation of a call.
 #[derive(Clone, Copy)]
@@ -33,6 +24,15 @@ struct Fold {
     op: c_int,
     /// MPI's function folds.
     by_mpi: bool,
+}
+
+impl Fold {
+    fn by_kolo(&self) -> ByKolo {
+        ByKolo {
+            datatype: self.datatype,
+            op: self.op,
+        }
+    }
 }
 
 /// Bytes of a whole element, its padding included. Those that go backwards are derived.
@@ -89,7 +89,7 @@ fn keep(state: &mut State, call: &Folded, (kind, fold): (&Kind, &Fold), size: Si
         && state.levels.is_none()
         && kinds::is_constant(call.datatype)
     {
-        let found = Alike::new(call, (fold.datatype, fold.op), elements);
+        let found = Alike::new(call.datatype, call.op, fold.by_kolo(), elements);
         state.alike = [Some(found), state.alike[0]];
     }
 }
@@ -109,13 +109,13 @@ fn in_levels(
     kind: &Kind,
     fold: &Fold,
     (send, count): (*const c_void, usize),
-) -> levels::Folded {
-    levels::Folded {
+) -> OnLevels {
+    OnLevels {
         send,
         recv: call.recv,
         count,
         bytes: with_padding(kind),
-        by_kolo: (fold.datatype, fold.op),
+        by_kolo: fold.by_kolo(),
         by_mpi: (call.datatype, call.op),
     }
 }
@@ -197,7 +197,7 @@ pub unsafe fn all_reduce(call: &Folded, count: i64) -> Option<c_int> {
     // SAFETY: the caller's promise.
     let state = unsafe { comms::of(call.comm, Collective::Allreduce)? };
     // SAFETY: the caller's promise.
-    match unsafe { alike::all_reduce(state, call, count) } {
+    match unsafe { repeated::all_reduce(state, call, count) } {
         Some(end) => end,
         // SAFETY: the caller's promise.
         None => unsafe { begun(Collective::Allreduce, Begun::on(state, call)?, call, count) },
@@ -247,7 +247,7 @@ unsafe fn begun(
     if let Some(levels) = &state.levels {
         let data = in_levels(call, &kind, &fold, (out.at, elements));
         // SAFETY: the caller's promise; it has these levels, and so takes no other of these calls.
-        let code = unsafe { levels::allreduce(state, levels, &data) };
+        let code = unsafe { spanning::allreduce(state, levels, &data) };
         out.end(state);
         return Some(after_levels(state, fold, code));
     }
@@ -310,7 +310,7 @@ pub unsafe fn reduce(call: &Folded, count: i64, root: c_int) -> Option<c_int> {
         let data = in_levels(call, &kind, &fold, (out.at, elements));
         let places = (root, spare.at().cast());
         // SAFETY: the caller's promise; the memory has the room that the levels want.
-        let code = unsafe { levels::reduce(state, &data, places) };
+        let code = unsafe { spanning::reduce(state, &data, places) };
         spare.give_back(state, 1);
         out.end(state);
         return Some(after_levels(state, fold, code));

@@ -1,11 +1,10 @@
 //! Results of a call on this rank, for `KOLO_PMPI=verify`: the elements that it writes, and of a
 //! reduction its operation and input.
 
+use crate::arguments::{Folded, Side};
 use crate::comms;
 use crate::decide::{Class, Stage};
 use crate::kinds::{self, Op};
-use crate::moves::Side;
-use crate::reductions::Folded;
 use crate::turn::{Elements, in_place};
 use crate::vectors::Blocks;
 use mpi::ffi::MPI_Comm;

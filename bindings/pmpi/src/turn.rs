@@ -102,7 +102,7 @@ impl Elements {
         }
         if large::is_large(self.kind.size) {
             // SAFETY: the caller's promise.
-            return unsafe { large::copy(self, to, Way::Pack) };
+            return unsafe { self.copy_large(to, Way::Pack) };
         }
         self.in_pieces(|part, offset, bytes| {
             let mut position = 0;
@@ -134,7 +134,7 @@ impl Elements {
         }
         if large::is_large(self.kind.size) {
             // SAFETY: the caller's promise; what is sent from there is only read.
-            return unsafe { large::copy(self, from.cast_mut(), Way::Unpack) };
+            return unsafe { self.copy_large(from.cast_mut(), Way::Unpack) };
         }
         self.in_pieces(|part, offset, bytes| {
             let mut position = 0;
@@ -151,6 +151,14 @@ impl Elements {
                 )
             }
         })
+    }
+
+    /// # Safety
+    /// That of [`large::copy`].
+    unsafe fn copy_large(&self, packed: *mut u8, way: Way) -> Result<(), c_int> {
+        let places = (0..self.count).map(|number| self.part(number as isize, 1).at);
+        // SAFETY: the caller's promise.
+        unsafe { large::copy(places, self.datatype, self.kind.size, packed, way) }
     }
 
     /// Calls `copy` for elements of which one call of MPI can take so many, with the place of their

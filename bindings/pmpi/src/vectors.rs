@@ -1,10 +1,11 @@
 //! The collectives whose blocks differ in size.
 
+use crate::arguments::Side;
 use crate::attach::take;
 use crate::comms::{self, State};
 use crate::decide::{Collective, Size};
 use crate::errors::ended;
-use crate::moves::{Side, arrived, is_rank};
+use crate::moves::{arrived, is_rank};
 use crate::sys::{BYTE, NO_STREAM, koloAllGatherV, koloAllToAllV, koloGatherV, koloScatterV};
 use crate::turn::{Elements, In, Out, Scratch, in_place};
 use mpi::ffi;
