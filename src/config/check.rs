@@ -1,5 +1,6 @@
 //! Looks at settings files without using them: what is wrong in one, and what it says.
 
+use super::effective::Effective;
 use super::file::Given;
 use super::files::{OneFile, SettingsFiles};
 use super::layers;
@@ -7,7 +8,6 @@ use super::lock;
 use super::options::OPTIONS;
 use super::profile;
 use super::raw;
-use super::settings::Effective;
 use super::source::{FileSeen, Layer};
 use super::sources::Sources;
 use super::value::Value;

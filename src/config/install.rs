@@ -3,13 +3,8 @@
 //! The code may be in `libkolo.so`, in the `kolo` program, or linked into somebody's executable.
 //! The kernel's list of mappings names the file that an address belongs to in all three cases.
 
-use super::settings::Settings;
-use crate::base::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-
-/// The file with the kernels of GPUs.
-const KERNELS: &str = "kolo_kernels.fatbin";
 
 /// The directory above the `lib/` or `bin/` that holds this code, e.g. `/opt/kolo`; `None` where it
 /// runs from elsewhere, such as a build directory.
@@ -27,22 +22,6 @@ pub fn install_prefix() -> Option<PathBuf> {
 /// Where a file of kolo's own is installed, which no program is linked to; it need not be there.
 pub fn installed(file: &str) -> Option<PathBuf> {
     install_prefix().map(|prefix| prefix.join("lib/kolo").join(file))
-}
-
-impl Settings {
-    /// The file with the kernels of GPUs: the one that is named, or the installed one.
-    ///
-    /// # Errors
-    /// None is named, and this code runs from a build directory.
-    pub fn kernels(&self) -> Result<PathBuf> {
-        let named = self.kernels_file().map(Path::to_path_buf);
-        named.or_else(|| installed(KERNELS)).ok_or_else(|| {
-            Error::usage(
-                format!("kolo is not installed here, so there is no lib/kolo/{KERNELS}"),
-                "`make kernels`, and set KOLO_KERNELS_FILE=build/kernels/kolo_kernels.fatbin",
-            )
-        })
-    }
 }
 
 /// The file that `address` is mapped from. A line of `maps` is

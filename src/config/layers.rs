@@ -6,6 +6,7 @@
 //! option's own `KOLO_*` variable or by the caller: it may be meant for another library in the same
 //! process, and hiding it must be possible.
 
+use super::effective::Effective;
 use super::file::Given;
 use super::files::{OneFile, SettingsFiles};
 use super::lock::{self, Dropped, Locks};
@@ -15,7 +16,6 @@ use super::options::{self, OPTIONS};
 use super::part::Part;
 use super::profile;
 use super::raw;
-use super::settings::Effective;
 use super::source::{FileSeen, Layer, Origin, Source, Spot};
 use super::sources::{Sources, Stamps, is_reserved};
 use super::value::Value;

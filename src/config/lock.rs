@@ -1,11 +1,11 @@
 //! Options that a file of the site locks: nothing above that file changes them.
 
+use super::effective::Effective;
 use super::files::OneFile;
 use super::option::Opt;
 use super::options::OPTIONS;
 use super::part::Part;
 use super::raw;
-use super::settings::Effective;
 use super::source::{Layer, Origin, Source, Spot};
 use super::value::Value;
 

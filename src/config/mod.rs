@@ -34,6 +34,7 @@
 //! variable between two inits, and the first communicator keeps what it read.
 
 mod check;
+mod effective;
 mod file;
 mod files;
 #[doc(hidden)]
@@ -60,7 +61,6 @@ mod options;
 mod part;
 mod profile;
 mod raw;
-mod read;
 mod render;
 mod render_file;
 mod render_site;
@@ -82,19 +82,18 @@ pub use kind::Kind;
 pub use lists::{ChoiceList, ChoiceRule};
 pub use option::{Alias, Opt, RESERVED, RESERVED_PREFIXES, Tag};
 pub use options::{OPTIONS, find};
-pub use read::Entry;
 pub use render::{
     render_columns, render_help, render_help_of, render_markdown, render_origin, render_settings,
     render_table,
 };
 pub use render_file::render_toml;
-pub use settings::Settings;
+pub use settings::{Entry, Settings};
 pub use shape::{ShapeEntry, compare_shapes, digest};
 pub use source::{FileSeen, Layer, Origin, Position, Source};
 pub use sources::Sources;
 pub use trust::faults_of_files;
 pub use value::{FaultFlip, HostPort, PrefixList, Value};
-pub use variables::{VariablesCheck, check_variables};
+pub use variables::{VariablesCheck, check_variables, load_with_faults};
 pub use word::Word;
 pub use words::{
     Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Dropin, DropinDevices, DropinNodes,

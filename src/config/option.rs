@@ -139,14 +139,15 @@ pub(super) const BASE: Opt = Opt {
     note: "",
 };
 
-/// Makes of the entries the table `OPTIONS` and the getters of `Settings`.
+/// Makes of the entries the table `OPTIONS`, and a macro `getters` that `Settings` expands.
 macro_rules! options {
     ($(
         $(#[doc = $doc:literal])+
         $key:ident -> $out:ty { $($field:ident: $value:expr),+ $(,)? }
     )+) => {
+        /// Places of the options in the table.
         #[allow(non_camel_case_types)]
-        enum Index { $($key),+ }
+        pub(super) enum Index { $($key),+ }
 
         /// All options, in the order of the documentation.
         pub static OPTIONS: &[Opt] = &[
@@ -158,21 +159,24 @@ macro_rules! options {
             } ),+
         ];
 
-        /// Typed getters, one per option. A getter that returns an `Option` gives `None` where the
-        /// option is not set, or has the word that stands for 0 (`auto`, `none`).
-        impl Settings {
-            $(
-                $(#[doc = $doc])+
-                pub fn $key(&self) -> $out {
-                    FromValue::from_value(self.value(Index::$key as usize))
-                }
-            )+
+        /// Expands to typed getters, one per option. A getter that returns an `Option` gives `None`
+        /// where the option is not set, or has the word that stands for 0 (`auto`, `none`).
+        macro_rules! getters {
+            () => {
+                $(
+                    $(#[doc = $doc])+
+                    pub fn $key(&self) -> $out {
+                        FromValue::from_value(self.value(Index::$key as usize))
+                    }
+                )+
 
-            /// Calls every getter, so that a test notices one whose type does not fit its kind.
-            #[cfg(test)]
-            pub(in crate::config) fn read_every_getter(&self) -> usize {
-                [$({ let _ = self.$key(); Index::$key as usize }),+].len()
-            }
+                /// Calls every getter, so that a test notices one whose type does not fit its kind.
+                #[cfg(test)]
+                pub(in crate::config) fn read_every_getter(&self) -> usize {
+                    [$({ let _ = self.$key(); Index::$key as usize }),+].len()
+                }
+            };
         }
+        pub(super) use getters;
     };
 }

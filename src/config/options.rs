@@ -1,21 +1,16 @@
 //! The table of options: one entry makes the TOML key, the environment variable, the default, the
 //! typed getter, the documentation and the help text. To add an option, add one entry to
-//! [`OPTIONS`] below, and a getter of that name exists. Then run
+//! [`OPTIONS`] below, and `Settings` has a getter of that name. Then run
 //! `KOLO_BLESS=1 cargo test --lib config::` once to write the two generated files.
 
 use super::kind::Kind;
-use super::lists::ChoiceList;
 use super::nccl::{nccl_algo, nccl_index, nccl_level, nccl_proto, nccl_signal};
 use super::option::{Alias, BASE, Opt, Tag};
-use super::settings::Settings;
-use super::value::{FaultFlip, FromValue, HostPort, PrefixList};
 use super::words::{
     Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Dropin, DropinDevices, DropinNodes,
     Errors, FloatSums, GdrLevel, HoldIn, Net, OnSignal, Progress, Proto, Pxn, SocketFamily, Stores,
     Wait,
 };
-use std::path::Path;
-use std::time::Duration;
 
 /// The option with this key.
 pub fn find(key: &str) -> Option<&'static Opt> {

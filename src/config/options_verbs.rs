@@ -3,8 +3,6 @@
 //! The library reads these names by itself where another program loads it; docs/net-verbs.md says
 //! more of each.
 
-use super::settings::Settings;
-
 /// Expands to the whole table: the entries that it is given, and those of RDMA.
 macro_rules! with_verbs_options {
     ($($others:tt)*) => {
@@ -91,18 +89,4 @@ macro_rules! with_verbs_options {
             }
         }
     };
-}
-
-impl Settings {
-    /// Key and value of every option that `libkolo_verbs` takes, to be handed to its
-    /// `kolo_net_configure` before it is started. An option without a value has an empty text.
-    pub fn of_verbs(&self) -> impl Iterator<Item = (&'static str, String)> + '_ {
-        const SHARED: [&str; 3] = ["socket_ifname", "socket_family", "net_link_timeout"];
-        self.entries()
-            .filter(|entry| {
-                let key = entry.option.key;
-                key.starts_with("ib_") || SHARED.contains(&key)
-            })
-            .map(|entry| (entry.option.key, entry.value.to_string()))
-    }
 }

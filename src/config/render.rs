@@ -4,9 +4,8 @@
 use super::kind::Kind;
 use super::option::{FOR_TESTS, Opt, RESERVED, Tag};
 use super::options::OPTIONS;
-use super::read::Entry;
 use super::render_site::{LOCKS, site_section};
-use super::settings::Settings;
+use super::settings::{Entry, Settings};
 use super::source::Layer;
 use super::value::Value;
 use std::fmt::Write;

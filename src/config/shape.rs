@@ -2,8 +2,6 @@
 //! messages that nobody sends. At init the ranks exchange them; this compares them and says who
 //! differs.
 
-use super::Settings;
-use super::value::Value;
 use crate::base::record::{self, Record};
 use crate::base::{Error, Rank, Result, hash};
 use serde::{Deserialize, Serialize};
@@ -26,34 +24,6 @@ pub struct ShapeEntry {
 
 impl Record for Vec<ShapeEntry> {
     const NAME: &'static str = "the settings of a rank";
-}
-
-impl Settings {
-    /// The options that all ranks must agree on.
-    pub fn shape(&self) -> Vec<ShapeEntry> {
-        let shaping = self.entries().filter(|entry| entry.option.shapes);
-        shaping
-            .map(|entry| ShapeEntry {
-                key: Cow::Borrowed(entry.option.key),
-                // Exact numbers: a rank with another version of kolo may shorten them otherwise.
-                value: match entry.value {
-                    Value::Bytes(bytes) => bytes.to_string(),
-                    other => other.to_string(),
-                },
-                source: entry.source.origin.to_string(),
-            })
-            .collect()
-    }
-
-    /// The shape as bytes, for [`compare_shapes`] on this or another rank.
-    pub fn shape_bytes(&self) -> Vec<u8> {
-        record::encode(&self.shape())
-    }
-
-    /// A digest of keys and values: equal on ranks that agree, wherever their values come from.
-    pub fn shape_digest(&self) -> u64 {
-        digest(&self.shape())
-    }
 }
 
 /// FNV-1a over `key=value` lines; sources do not enter.

@@ -84,8 +84,24 @@ pub fn check_variables(sources: &Sources) -> VariablesCheck {
     }
 }
 
+/// Reads all layers of this process, and collects what it stumbles over instead of stopping:
+/// each variable that cannot be used, and whatever else keeps settings from being read, in
+/// which case they are the built-in ones. For the command `kolo`.
+pub fn load_with_faults() -> (Settings, Vec<Error>) {
+    let mut sources = match Sources::of_process(&[]) {
+        Ok(sources) => sources,
+        Err(error) => return (Settings::defaults(), vec![error]),
+    };
+    let mut faults = take_faulty(&mut sources);
+    let settings = Settings::load_from(&sources).unwrap_or_else(|error| {
+        faults.push(error);
+        Settings::defaults()
+    });
+    (settings, faults)
+}
+
 /// Takes the variables out that settings cannot be read from, and says of each what is wrong.
-pub(super) fn take_faulty(sources: &mut Sources) -> Vec<Error> {
+fn take_faulty(sources: &mut Sources) -> Vec<Error> {
     if Settings::load_from(sources).is_ok() {
         return Vec::new();
     }

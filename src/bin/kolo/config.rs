@@ -186,7 +186,7 @@ fn variables_in_force(sources: &Sources, known: &[Error], told: &[String]) -> Ve
 /// # Errors
 /// Settings that cannot be read.
 pub fn show(args: &ShowArgs) -> Result<()> {
-    let (settings, mut faults) = Settings::load_with_faults();
+    let (settings, mut faults) = config::load_with_faults();
     if let Some(last) = faults.pop() {
         let speaks = launcher::speaks_for_all();
         faults.iter().filter(|_| speaks).for_each(out::report);

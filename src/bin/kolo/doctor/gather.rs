@@ -32,7 +32,7 @@ impl ThisRank {
     /// fault too, unless only facts that last are wanted: it may be a file server that is away, or
     /// a job that has used something up.
     pub fn look(program: Option<&Path>, lasting: bool) -> ThisRank {
-        let (settings, faults) = Settings::load_with_faults();
+        let (settings, faults) = config::load_with_faults();
         let prefix = config::install_prefix();
         // Whose a file is keeps no node from working.
         let of_files = match lasting {
