@@ -65,7 +65,7 @@ fn sum_begun<T: Summand>(
     let format = Format::of::<T>(queue.nranks);
     let fill = |words: &mut [i64]| {
         for (sum, words) in sums.iter().zip(words.chunks_mut(format.words())) {
-            format.encode_sum(sum, words);
+            sum.encode(&format, words);
         }
     };
     if form != CallForm::Several {

@@ -3,6 +3,7 @@
 use super::bins::Bins;
 use super::fixed::Halves;
 use super::view::{Dimension, Mask, View};
+use super::wire::Format;
 use super::{Marks, Part, Summand};
 use std::marker::PhantomData;
 
@@ -22,8 +23,8 @@ const LEAST_FOR_BINS: usize = 96;
 /// ```
 #[derive(Clone, Debug)]
 pub struct ExactSum<T: Summand> {
-    pub(super) halves: Halves,
-    pub(super) marks: Marks,
+    halves: Halves,
+    marks: Marks,
     kind: PhantomData<T>,
 }
 
@@ -41,6 +42,20 @@ impl<T: Summand> ExactSum<T> {
             marks: Marks::NONE,
             kind: PhantomData,
         }
+    }
+
+    /// The float nearest to the exact sum, ties to even; special values as the module says.
+    pub fn value(&self) -> T {
+        let format = Format::of::<T>(1);
+        let mut words = [0; Format::MOST_WORDS];
+        let words = &mut words[..format.words()];
+        self.encode(&format, words);
+        format.decode(words)
+    }
+
+    /// Writes the sum as it travels in this format.
+    pub fn encode(&self, format: &Format, words: &mut [i64]) {
+        format.encode_halves::<T>(&self.halves, self.marks, words);
     }
 
     /// Adds one term.

@@ -8,7 +8,7 @@
 //!
 //! The last word (two from 65,536 ranks on) counts ranks in four fields, one for each of [`Marks`].
 
-use super::sum::ExactSum;
+use super::fixed::Halves;
 use super::{Marks, Part, Summand, minus_zero};
 
 /// Most payload bits: what is cut from two words of a `Fixed`, and 8 ranks have room.
@@ -127,10 +127,15 @@ impl Format {
         Some((self.place(shift).0, self.place(top).0))
     }
 
-    /// Writes the sum of many terms.
-    pub fn encode_sum<T: Summand>(&self, sum: &ExactSum<T>, words: &mut [i64]) {
-        let (limbs, marks) = words.split_at_mut(self.limbs);
-        let distance = sum.halves.positive.difference(&sum.halves.negative);
+    /// Writes the sum of many terms, whose marks these are.
+    pub(super) fn encode_halves<T: Summand>(
+        &self,
+        halves: &Halves,
+        marks: Marks,
+        words: &mut [i64],
+    ) {
+        let (limbs, mark_words) = words.split_at_mut(self.limbs);
+        let distance = halves.positive.difference(&halves.negative);
         let (from, to) = distance.bits;
         limbs.fill(0);
         let first = self.place(from.saturating_sub(T::BASE)).0;
@@ -143,7 +148,7 @@ impl Format {
             *limb = if distance.is_negative { -value } else { value };
             bit += self.payload;
         }
-        self.encode_marks(sum.marks, marks);
+        self.encode_marks(marks, mark_words);
     }
 
     #[inline]
@@ -217,17 +222,6 @@ impl Format {
             }
             ref many => long(many, self.payload, base, marks),
         }
-    }
-}
-
-impl<T: Summand> ExactSum<T> {
-    /// The float nearest to the exact sum, ties to even; special values as the module says.
-    pub fn value(&self) -> T {
-        let format = Format::of::<T>(1);
-        let mut words = [0; Format::MOST_WORDS];
-        let words = &mut words[..format.words()];
-        format.encode_sum(self, words);
-        format.decode(words)
     }
 }
 

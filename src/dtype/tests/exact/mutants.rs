@@ -21,7 +21,7 @@ fn is_found(fault: impl Fn(usize, &mut [i64])) -> bool {
         let send = |(rank, part): (usize, &[f64])| {
             let mut words = vec![0; format.words()];
             let sum: ExactSum<f64> = part.iter().copied().collect();
-            format.encode_sum(&sum, &mut words);
+            sum.encode(&format, &mut words);
             fault(rank, &mut words);
             words
         };
@@ -70,7 +70,7 @@ fn a_dropped_carry_is_found() {
     let format = Format::of::<f64>(2);
     let mut words = vec![0; format.words()];
     sum.add(term);
-    format.encode_sum(&sum, &mut words);
+    sum.encode(&format, &mut words);
     assert_eq!(without_carry(&words), term, "one rank needs no carry");
     let both: Vec<i64> = words.iter().map(|word| 2 * word).collect();
     assert_eq!(format.decode::<f64>(&both), 2.0 * term);

@@ -27,7 +27,10 @@ fn whole<T: Summand>(rng: &mut Rng, format: &Format, parts: &[&[T]]) -> T {
         let mut words = vec![-1; format.words()];
         match part {
             [one] => format.encode(*one, &mut words),
-            part => format.encode_sum(&part.iter().copied().collect(), &mut words),
+            part => {
+                let sum: ExactSum<_> = part.iter().copied().collect();
+                sum.encode(format, &mut words);
+            }
         }
         words
     };
@@ -119,7 +122,7 @@ fn as_many_ranks_as_a_format_allows_fit() {
         sum.add(-f64::MAX);
         sum.add(-f64::MIN_POSITIVE);
         let mut words = vec![0; format.words()];
-        format.encode_sum(&sum, &mut words);
+        sum.encode(&format, &mut words);
         let total: Vec<i64> = words
             .iter()
             .map(|&word| {
