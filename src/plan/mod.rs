@@ -19,7 +19,6 @@ pub mod cache;
 pub mod check;
 pub mod dump;
 pub mod emit;
-mod in_orders;
 pub mod nodes;
 pub mod operand;
 pub mod orders;

@@ -38,16 +38,14 @@ impl Placing {
         };
         (channel % channels) as u16
     }
-}
 
-impl Plan {
-    /// Moves the connections with ranks on other nodes to their channels, of `channels`.
-    pub fn place(&mut self, placing: Placing, channels: u16, is_remote: impl Fn(u32) -> bool) {
-        if placing == Placing::Planned {
+    /// Moves the connections of a plan with ranks on other nodes to their channels, of `channels`.
+    pub fn place(self, plan: &mut Plan, channels: u16, is_remote: impl Fn(u32) -> bool) {
+        if self == Placing::Planned {
             return;
         }
-        let me = self.shape.rank;
-        for used in &mut self.connections {
+        let me = plan.shape.rank;
+        for used in &mut plan.connections {
             if let Link::Pair {
                 writer,
                 reader,
@@ -58,7 +56,7 @@ impl Plan {
                 let peer = if pair.0 == me { pair.1 } else { pair.0 };
                 // Channels beyond lead to a network that folds.
                 if is_remote(peer) && *channel < channels {
-                    *channel = placing.channel(*channel, pair, channels);
+                    *channel = self.channel(*channel, pair, channels);
                 }
             }
         }
@@ -112,9 +110,9 @@ mod tests {
             e.recv(from, i64::from(peer));
         }
         let plan = e.finish();
-        let channels = |placing| {
+        let channels = |placing: Placing| {
             let mut plan = plan.clone();
-            plan.place(placing, 3, |rank| rank >= 2);
+            placing.place(&mut plan, 3, |rank| rank >= 2);
             let channel = |link| match link {
                 Link::Pair { channel, .. } => channel,
                 _ => panic!("a pair"),

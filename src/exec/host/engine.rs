@@ -125,7 +125,7 @@ impl HostEngine {
         let mut plan = planner(&shape)?;
         if self.wires.carried.somewhere() {
             let is_remote = |rank| self.wires.carried.is_remote(rank as usize);
-            plan.place(placing, self.wires.channels(), is_remote);
+            placing.place(&mut plan, self.wires.channels(), is_remote);
         }
         let bound = Bound::new(plan, protocol, &mut self.wires)?;
         Ok(self.plans.insert(key, bound))
