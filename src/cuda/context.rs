@@ -5,6 +5,7 @@
 
 use super::driver::Driver;
 use super::failure::{PEER_ALREADY_ENABLED, SUCCESS};
+use super::listing;
 use crate::base::{Error, Result};
 use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute};
 use std::cell::Cell;
@@ -94,9 +95,9 @@ impl Context {
             number,
             device,
             raw: raw as usize,
-            name: driver.name_of(device)?,
-            uuid: driver.uuid_of(device)?,
-            pci: driver.pci_of(device)?,
+            name: listing::name_of(driver, device)?,
+            uuid: listing::uuid_of(driver, device)?,
+            pci: listing::pci_of(driver, device)?,
             multiprocessors: 0,
         };
         let count = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;

@@ -4,6 +4,7 @@
 use crate::launcher;
 use kolo::base::{Error, Result};
 use kolo::cuda::driver::{Driver, dotted};
+use kolo::cuda::listing::list;
 use kolo::cuda::{ListedDevice, NvmlFacts};
 use kolo::topo::NvLink;
 use kolo::topo::gpus::GpuPlace;
@@ -37,7 +38,7 @@ impl DriverGpus {
         let driver = Driver::get()?;
         Ok(DriverGpus {
             cuda: dotted(driver.version()),
-            devices: driver.list()?,
+            devices: list(driver)?,
         })
     }
 
