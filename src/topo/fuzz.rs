@@ -2,9 +2,8 @@
 //! more than it was given.
 
 use super::graph::TopoFile;
-use super::node_graph::NodeGraph;
 use super::xml_format::XmlFormat;
-use super::{CpuSet, Notes, xml};
+use super::{CpuSet, Notes, graph_file, xml};
 use crate::base::Rank;
 
 /// A description of a machine. Format 1 of hwloc is read by the library and not here.
@@ -32,7 +31,7 @@ pub fn graph_file(bytes: &[u8]) {
     };
     for count in [1, 4] {
         let ranks: Vec<Rank> = (0..count).map(Rank).collect();
-        if let Ok(graph) = NodeGraph::from_text(text, "fuzz.toml", &ranks) {
+        if let Ok(graph) = graph_file::from_text(text, "fuzz.toml", &ranks) {
             graph.check().expect("a file is checked as a whole");
         }
     }

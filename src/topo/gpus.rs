@@ -8,7 +8,7 @@
 //! what the picture lacks is added to it, and the picture's own facts stay. Where two sides
 //! contradict each other, a sentence says so.
 
-use super::graph::{Description, Graph, LinkKind, NodeKind, speed};
+use super::graph::{Description, Graph, LinkKind, NodeKind, join_nvlinks, speed};
 use super::{CpuSet, NvLink};
 use crate::base::pci_bus::canonical;
 use std::collections::BTreeSet;
@@ -27,144 +27,142 @@ pub struct GpuPlace {
     pub numa: Option<u32>,
 }
 
-impl Description {
-    /// Brings the driver's GPUs and their links into the picture, and says what contradicts it, a
-    /// line each. `are_all`: nobody hides a part of the GPUs from this process.
-    pub fn add_gpus(
-        &mut self,
-        gpus: &[GpuPlace],
-        are_all: bool,
-        links: Option<&[NvLink]>,
-    ) -> Vec<String> {
-        let mut said = Vec::new();
-        let known = self.graph.of_kind(NodeKind::Gpu);
-        let listed: Vec<Option<usize>> = gpus.iter().map(|gpu| self.gpu_at(&gpu.pci)).collect();
-        let others: Vec<usize> = known
-            .into_iter()
-            .filter(|&node| !listed.contains(&Some(node)))
-            .collect();
-        if are_all {
-            said.extend(self.unseen(&others));
-        }
-        // What this process does not see stands behind what it sees.
-        for (&node, number) in others.iter().zip(gpus.len() as u32..) {
-            self.graph.nodes[node].number = number;
-        }
-        let mut added = Vec::new();
-        for (gpu, node) in gpus.iter().zip(&listed) {
-            match node {
-                Some(node) => {
-                    self.graph.nodes[*node].number = gpu.number;
-                    said.extend(self.elsewhere(gpu, *node));
-                }
-                None => {
-                    self.add_gpu(gpu);
-                    added.push(format!("{} ({})", gpu.number, gpu.pci));
-                }
+/// Brings the driver's GPUs and their links into the picture, and says what contradicts it, a
+/// line each. `are_all`: nobody hides a part of the GPUs from this process.
+pub fn add_gpus(
+    picture: &mut Description,
+    gpus: &[GpuPlace],
+    are_all: bool,
+    links: Option<&[NvLink]>,
+) -> Vec<String> {
+    let mut said = Vec::new();
+    let known = picture.graph.of_kind(NodeKind::Gpu);
+    let listed: Vec<Option<usize>> = gpus.iter().map(|gpu| gpu_at(picture, &gpu.pci)).collect();
+    let others: Vec<usize> = known
+        .into_iter()
+        .filter(|&node| !listed.contains(&Some(node)))
+        .collect();
+    if are_all {
+        said.extend(unseen(picture, &others));
+    }
+    // What this process does not see stands behind what it sees.
+    for (&node, number) in others.iter().zip(gpus.len() as u32..) {
+        picture.graph.nodes[node].number = number;
+    }
+    let mut added = Vec::new();
+    for (gpu, node) in gpus.iter().zip(&listed) {
+        match node {
+            Some(node) => {
+                picture.graph.nodes[*node].number = gpu.number;
+                said.extend(elsewhere(picture, gpu, *node));
+            }
+            None => {
+                add_gpu(picture, gpu);
+                added.push(format!("{} ({})", gpu.number, gpu.pci));
             }
         }
-        if !added.is_empty() {
-            said.push(format!(
-                "{} lists no GPU where the driver has device {}: which bridges are above is \
-                 unknown",
-                self.graph.source,
-                added.join(", ")
-            ));
-        }
-        said.extend(links.and_then(|links| self.add_links(links)));
-        said
     }
-
-    fn gpu_at(&self, pci: &str) -> Option<usize> {
-        let wanted = canonical(pci);
-        let gpus = self.graph.of_kind(NodeKind::Gpu).into_iter();
-        let mut gpus = gpus.filter(|&node| canonical(&self.graph.nodes[node].name) == wanted);
-        gpus.next()
+    if !added.is_empty() {
+        said.push(format!(
+            "{} lists no GPU where the driver has device {}: which bridges are above is \
+             unknown",
+            picture.graph.source,
+            added.join(", ")
+        ));
     }
+    said.extend(links.and_then(|links| add_links(picture, links)));
+    said
+}
 
-    /// GPUs that the driver does not have, though it may be theirs.
-    fn unseen(&self, nodes: &[usize]) -> Option<String> {
-        let name = |&node: &usize| self.graph.nodes[node].name.as_str();
-        let is_of_others = |pci: &str| {
-            let devices = self.machine.iter().flat_map(|machine| &machine.devices);
-            let mut makers = devices
-                .filter(|device| device.bus_id.as_deref() == Some(pci))
-                .filter_map(|device| device.pci);
-            makers.any(|pci| pci.vendor != NVIDIA)
-        };
-        let names: Vec<&str> = nodes.iter().map(name).collect();
-        let names: Vec<&str> = names.into_iter().filter(|pci| !is_of_others(pci)).collect();
-        (!names.is_empty()).then(|| {
-            format!(
-                "{} lists GPUs that the driver does not have: {}",
-                self.graph.source,
-                names.join(", ")
-            )
+fn gpu_at(picture: &Description, pci: &str) -> Option<usize> {
+    let wanted = canonical(pci);
+    let gpus = picture.graph.of_kind(NodeKind::Gpu).into_iter();
+    let mut gpus = gpus.filter(|&node| canonical(&picture.graph.nodes[node].name) == wanted);
+    gpus.next()
+}
+
+/// GPUs that the driver does not have, though it may be theirs.
+fn unseen(picture: &Description, nodes: &[usize]) -> Option<String> {
+    let name = |&node: &usize| picture.graph.nodes[node].name.as_str();
+    let is_of_others = |pci: &str| {
+        let devices = picture.machine.iter().flat_map(|machine| &machine.devices);
+        let mut makers = devices
+            .filter(|device| device.bus_id.as_deref() == Some(pci))
+            .filter_map(|device| device.pci);
+        makers.any(|pci| pci.vendor != NVIDIA)
+    };
+    let names: Vec<&str> = nodes.iter().map(name).collect();
+    let names: Vec<&str> = names.into_iter().filter(|pci| !is_of_others(pci)).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "{} lists GPUs that the driver does not have: {}",
+            picture.graph.source,
+            names.join(", ")
+        )
+    })
+}
+
+/// Whether driver and picture have it at different NUMA nodes.
+fn elsewhere(picture: &Description, gpu: &GpuPlace, node: usize) -> Option<String> {
+    let cpu = picture.graph.cpu_above(node)?;
+    let here = picture.graph.nodes[cpu].number;
+    let told = gpu.numa.filter(|&told| told != here)?;
+    // A number that the picture does not have is that of memory without processors.
+    picture.graph.find(NodeKind::Cpu, told)?;
+    Some(format!(
+        "device {} ({}) is at NUMA node {here} for {} and at {told} for the driver",
+        gpu.number, gpu.pci, picture.graph.source
+    ))
+}
+
+fn add_gpu(picture: &mut Description, gpu: &GpuPlace) {
+    let graph = &mut picture.graph;
+    let told = gpu.numa.and_then(|numa| graph.find(NodeKind::Cpu, numa));
+    let near = told.map_or(CpuSet::new(), |cpu| graph.nodes[cpu].cpus.clone());
+    let first = graph.of_kind(NodeKind::Cpu).first().copied();
+    let node = graph.add(NodeKind::Gpu, gpu.number, &canonical(&gpu.pci), near);
+    if let Some(cpu) = told.or(first) {
+        graph.join(node, cpu, LinkKind::Pci, speed::UNKNOWN_PCI);
+        graph.doubt(0, node, LinkKind::Pci);
+    }
+}
+
+/// Adds the links, or compares them where the picture has some.
+fn add_links(picture: &mut Description, links: &[NvLink]) -> Option<String> {
+    let links: Vec<NvLink> = links
+        .iter()
+        .map(|link| NvLink {
+            ends: link.ends.clone().map(|end| canonical(&end)),
+            ..link.clone()
         })
+        .filter(|link| link.ends.iter().any(|end| gpu_at(picture, end).is_some()))
+        .collect();
+    let before = joined(&picture.graph);
+    if before.is_empty() {
+        join_nvlinks(&mut picture.graph, &links);
+        return None;
     }
-
-    /// Whether driver and picture have it at different NUMA nodes.
-    fn elsewhere(&self, gpu: &GpuPlace, node: usize) -> Option<String> {
-        let cpu = self.graph.cpu_above(node)?;
-        let here = self.graph.nodes[cpu].number;
-        let told = gpu.numa.filter(|&told| told != here)?;
-        // A number that the picture does not have is that of memory without processors.
-        self.graph.find(NodeKind::Cpu, told)?;
-        Some(format!(
-            "device {} ({}) is at NUMA node {here} for {} and at {told} for the driver",
-            gpu.number, gpu.pci, self.graph.source
-        ))
+    let mut bare = Graph::new("");
+    for node in picture.graph.of_kind(NodeKind::Gpu) {
+        let gpu = &picture.graph.nodes[node];
+        bare.add(NodeKind::Gpu, gpu.number, &gpu.name, CpuSet::new());
     }
-
-    fn add_gpu(&mut self, gpu: &GpuPlace) {
-        let graph = &mut self.graph;
-        let told = gpu.numa.and_then(|numa| graph.find(NodeKind::Cpu, numa));
-        let near = told.map_or(CpuSet::new(), |cpu| graph.nodes[cpu].cpus.clone());
-        let first = graph.of_kind(NodeKind::Cpu).first().copied();
-        let node = graph.add(NodeKind::Gpu, gpu.number, &canonical(&gpu.pci), near);
-        if let Some(cpu) = told.or(first) {
-            graph.join(node, cpu, LinkKind::Pci, speed::UNKNOWN_PCI);
-            graph.doubt(0, node, LinkKind::Pci);
-        }
-    }
-
-    /// Adds the links, or compares them where the picture has some.
-    fn add_links(&mut self, links: &[NvLink]) -> Option<String> {
-        let links: Vec<NvLink> = links
-            .iter()
-            .map(|link| NvLink {
-                ends: link.ends.clone().map(|end| canonical(&end)),
-                ..link.clone()
-            })
-            .filter(|link| link.ends.iter().any(|end| self.gpu_at(end).is_some()))
-            .collect();
-        let before = joined(&self.graph);
-        if before.is_empty() {
-            self.graph.join_nvlinks(&links);
-            return None;
-        }
-        let mut bare = Graph::new("");
-        for node in self.graph.of_kind(NodeKind::Gpu) {
-            let gpu = &self.graph.nodes[node];
-            bare.add(NodeKind::Gpu, gpu.number, &gpu.name, CpuSet::new());
-        }
-        bare.join_nvlinks(&links);
-        let after = joined(&bare);
-        let shown = |pairs: Vec<&(String, String)>| {
-            let pairs: Vec<String> = pairs.iter().map(|(a, b)| format!("{a}-{b}")).collect();
-            pairs.join(", ")
-        };
-        let missing = shown(before.difference(&after).collect());
-        let more = shown(after.difference(&before).collect());
-        let source = &self.graph.source;
-        match (missing.is_empty(), more.is_empty()) {
-            (true, true) => None,
-            (false, true) => Some(format!("{source} has NVLinks that NVML has not: {missing}")),
-            (true, false) => Some(format!("NVML has NVLinks that {source} has not: {more}")),
-            (false, false) => Some(format!(
-                "{source} has NVLinks {missing}, and NVML has {more} in their place"
-            )),
-        }
+    join_nvlinks(&mut bare, &links);
+    let after = joined(&bare);
+    let shown = |pairs: Vec<&(String, String)>| {
+        let pairs: Vec<String> = pairs.iter().map(|(a, b)| format!("{a}-{b}")).collect();
+        pairs.join(", ")
+    };
+    let missing = shown(before.difference(&after).collect());
+    let more = shown(after.difference(&before).collect());
+    let source = &picture.graph.source;
+    match (missing.is_empty(), more.is_empty()) {
+        (true, true) => None,
+        (false, true) => Some(format!("{source} has NVLinks that NVML has not: {missing}")),
+        (true, false) => Some(format!("NVML has NVLinks that {source} has not: {more}")),
+        (false, false) => Some(format!(
+            "{source} has NVLinks {missing}, and NVML has {more} in their place"
+        )),
     }
 }
 
@@ -247,7 +245,7 @@ mod tests {
         ];
         let links = [link("0000:0A:00.0", "0000:1b:00.0")];
         assert_eq!(
-            description.add_gpus(&gpus, true, Some(&links)),
+            add_gpus(&mut description, &gpus, true, Some(&links)),
             [""; 0],
             "all agree"
         );
@@ -273,7 +271,7 @@ mod tests {
             gpu(1, "0000:1b:00.0", Some(7)),
             gpu(2, "0000:77:00.0", Some(1)),
         ];
-        let said = description.add_gpus(&gpus, true, None);
+        let said = add_gpus(&mut description, &gpus, true, None);
         assert_eq!(
             said,
             [
@@ -289,7 +287,7 @@ mod tests {
         let mut description = described(true);
         let gpus = [gpu(0, "0000:1b:00.0", Some(0))];
         let links = [link("0000:1b:00.0", "0000:c4:00.0")];
-        let said = description.clone().add_gpus(&gpus, true, Some(&links));
+        let said = add_gpus(&mut description.clone(), &gpus, true, Some(&links));
         assert_eq!(
             said,
             [
@@ -301,7 +299,10 @@ mod tests {
         // Who sees a part knows that there are more.
         let gpus = [gpu(0, "0000:1b:00.0", Some(1))];
         let same = [link("0000:0a:00.0", "0000:1b:00.0")];
-        assert_eq!(description.add_gpus(&gpus, false, Some(&same)), [""; 0]);
+        assert_eq!(
+            add_gpus(&mut description, &gpus, false, Some(&same)),
+            [""; 0]
+        );
         let numbers = description.graph.of_kind(NodeKind::Gpu);
         let names = numbers
             .iter()

@@ -63,92 +63,90 @@ pub fn file_text(path: &Path) -> Result<String> {
     })
 }
 
-impl NodeGraph {
-    /// The text of a graph file. `name` says what a member is (`GPU/3`), for the comments.
-    pub fn to_text(&self, name: &dyn Fn(u32) -> String) -> String {
-        let mut out = String::from("# Rings and trees of one node, for KOLO_GRAPH_FILE.\n");
-        let rate = |megabytes: u32| f64::from(megabytes) / 1000.;
-        let names: Vec<String> = (0..self.ranks.len() as u32)
-            .map(|member| format!("{member} = {}", name(member)))
-            .collect();
-        let _ = writeln!(
-            out,
-            "# Ranks by their position on the node: {}",
-            names.join(", ")
-        );
-        let _ = writeln!(out, "version = {VERSION}\nranks = {}", self.ranks.len());
-        let _ = writeln!(out, "nets = {}", toml::Value::from(self.nets.clone()));
-        out.push_str("# GB/s and direction, of each channel.\n");
-        let _ = writeln!(
-            out,
-            "ring_bandwidth = {:?}",
-            rate(self.ring_megabytes_per_s)
-        );
-        let _ = writeln!(
-            out,
-            "tree_bandwidth = {:?}",
-            rate(self.tree_megabytes_per_s)
-        );
-        let net = |index: u32| {
-            let name = self.nets.get(index as usize).cloned();
-            toml::Value::from(name.unwrap_or_default())
-        };
-        for ring in &self.rings {
-            let _ = writeln!(out, "\n[[ring]]\norder = {:?}", ring.order);
-            if let (Some(entry), Some(exit)) = (ring.entry, ring.exit) {
-                let _ = writeln!(out, "entry = {}\nexit = {}", net(entry), net(exit.net));
-                if ring.order.last() != Some(&exit.proxy) {
-                    let _ = writeln!(out, "proxy = {}", exit.proxy);
-                }
+/// The text of a graph file. `name` says what a member is (`GPU/3`), for the comments.
+pub fn to_text(graph: &NodeGraph, name: &dyn Fn(u32) -> String) -> String {
+    let mut out = String::from("# Rings and trees of one node, for KOLO_GRAPH_FILE.\n");
+    let rate = |megabytes: u32| f64::from(megabytes) / 1000.;
+    let names: Vec<String> = (0..graph.ranks.len() as u32)
+        .map(|member| format!("{member} = {}", name(member)))
+        .collect();
+    let _ = writeln!(
+        out,
+        "# Ranks by their position on the node: {}",
+        names.join(", ")
+    );
+    let _ = writeln!(out, "version = {VERSION}\nranks = {}", graph.ranks.len());
+    let _ = writeln!(out, "nets = {}", toml::Value::from(graph.nets.clone()));
+    out.push_str("# GB/s and direction, of each channel.\n");
+    let _ = writeln!(
+        out,
+        "ring_bandwidth = {:?}",
+        rate(graph.ring_megabytes_per_s)
+    );
+    let _ = writeln!(
+        out,
+        "tree_bandwidth = {:?}",
+        rate(graph.tree_megabytes_per_s)
+    );
+    let net = |index: u32| {
+        let name = graph.nets.get(index as usize).cloned();
+        toml::Value::from(name.unwrap_or_default())
+    };
+    for ring in &graph.rings {
+        let _ = writeln!(out, "\n[[ring]]\norder = {:?}", ring.order);
+        if let (Some(entry), Some(exit)) = (ring.entry, ring.exit) {
+            let _ = writeln!(out, "entry = {}\nexit = {}", net(entry), net(exit.net));
+            if ring.order.last() != Some(&exit.proxy) {
+                let _ = writeln!(out, "proxy = {}", exit.proxy);
             }
         }
-        for tree in &self.trees {
-            let _ = writeln!(out, "\n[[tree]]\nchain = {:?}", tree.chain);
-            if tree.chain.get(1).is_some_and(|&next| next != tree.second) {
-                let _ = writeln!(out, "second = {}", tree.second);
+    }
+    for tree in &graph.trees {
+        let _ = writeln!(out, "\n[[tree]]\nchain = {:?}", tree.chain);
+        if tree.chain.get(1).is_some_and(|&next| next != tree.second) {
+            let _ = writeln!(out, "second = {}", tree.second);
+        }
+        if let (Some(head), Some(second)) = (tree.head_exit, tree.second_exit) {
+            let _ = writeln!(out, "net = {}", net(head.net));
+            if tree.chain[0] != head.proxy {
+                let _ = writeln!(out, "head_proxy = {}", head.proxy);
             }
-            if let (Some(head), Some(second)) = (tree.head_exit, tree.second_exit) {
-                let _ = writeln!(out, "net = {}", net(head.net));
-                if tree.chain[0] != head.proxy {
-                    let _ = writeln!(out, "head_proxy = {}", head.proxy);
-                }
-                if tree.second != second.proxy {
-                    let _ = writeln!(out, "second_proxy = {}", second.proxy);
-                }
+            if tree.second != second.proxy {
+                let _ = writeln!(out, "second_proxy = {}", second.proxy);
             }
         }
-        out
     }
+    out
+}
 
-    /// Reads a graph file for the node with these ranks. Errors: those of [`file_text`] and of
-    /// [`NodeGraph::from_text`].
-    pub fn from_file(path: &Path, ranks: &[Rank]) -> Result<NodeGraph> {
-        NodeGraph::from_text(&file_text(path)?, &path.display().to_string(), ranks)
-    }
+/// Reads a graph file for the node with these ranks. Errors: those of [`file_text`] and of
+/// [`from_text`].
+pub fn from_file(path: &Path, ranks: &[Rank]) -> Result<NodeGraph> {
+    from_text(&file_text(path)?, &path.display().to_string(), ranks)
+}
 
-    /// Reads the text of a graph file; `source` is what errors call it. Errors name the line and
-    /// the element: what is no TOML, unknown and missing keys, another number of ranks, rings and
-    /// trees that miss a rank or visit one twice, ports that do not exist, negative numbers.
-    pub fn from_text(text: &str, source: &str, ranks: &[Rank]) -> Result<NodeGraph> {
-        let reader = Reader { text, source };
-        reader.graph(&reader.file()?, ranks)
-    }
+/// Reads the text of a graph file; `source` is what errors call it. Errors name the line and
+/// the element: what is no TOML, unknown and missing keys, another number of ranks, rings and
+/// trees that miss a rank or visit one twice, ports that do not exist, negative numbers.
+pub fn from_text(text: &str, source: &str, ranks: &[Rank]) -> Result<NodeGraph> {
+    let reader = Reader { text, source };
+    reader.graph(&reader.file()?, ranks)
+}
 
-    /// Looks for mistakes in the text of a graph file, for a node of as many ranks as it says.
-    ///
-    /// # Errors
-    /// Those of [`NodeGraph::from_text`]; that it is for no ranks, or for too many.
-    pub fn check_text(text: &str, source: &str) -> Result<()> {
-        let reader = Reader { text, source };
-        let file = reader.file()?;
-        let count = u32::try_from(*file.ranks.get_ref()).ok();
-        let Some(count) = count.filter(|count| (1..=MOST_RANKS).contains(count)) else {
-            let why = format!("a node has 1 to {MOST_RANKS}");
-            return Err(reader.bad(file.ranks.span(), "ranks", &why));
-        };
-        let ranks: Vec<Rank> = (0..count).map(Rank).collect();
-        reader.graph(&file, &ranks).map(drop)
-    }
+/// Looks for mistakes in the text of a graph file, for a node of as many ranks as it says.
+///
+/// # Errors
+/// Those of [`from_text`]; that it is for no ranks, or for too many.
+pub fn check_text(text: &str, source: &str) -> Result<()> {
+    let reader = Reader { text, source };
+    let file = reader.file()?;
+    let count = u32::try_from(*file.ranks.get_ref()).ok();
+    let Some(count) = count.filter(|count| (1..=MOST_RANKS).contains(count)) else {
+        let why = format!("a node has 1 to {MOST_RANKS}");
+        return Err(reader.bad(file.ranks.span(), "ranks", &why));
+    };
+    let ranks: Vec<Rank> = (0..count).map(Rank).collect();
+    reader.graph(&file, &ranks).map(drop)
 }
 
 /// The text and its name: what is needed to say where an error is.
@@ -320,12 +318,12 @@ mod tests {
             reach: Default::default(),
             ..sample()
         };
-        let text = sample().to_text(&|member| format!("GPU/{member}"));
+        let text = to_text(&sample(), &|member| format!("GPU/{member}"));
         assert!(
             text.contains("proxy = 1\n") && text.contains("1 = GPU/1"),
             "{text}"
         );
-        let again = NodeGraph::from_text(&text, "g.toml", &sample().ranks).unwrap();
+        let again = from_text(&text, "g.toml", &sample().ranks).unwrap();
         assert_eq!(again, sample());
         let mut alone = sample();
         alone.rings[0].entry = None;
@@ -333,11 +331,8 @@ mod tests {
         alone.trees[0].head_exit = None;
         alone.trees[0].second_exit = None;
         alone.trees[0].second = 1;
-        let text = alone.to_text(&|_| String::new());
-        assert_eq!(
-            NodeGraph::from_text(&text, "g.toml", &alone.ranks).unwrap(),
-            alone
-        );
+        let text = to_text(&alone, &|_| String::new());
+        assert_eq!(from_text(&text, "g.toml", &alone.ranks).unwrap(), alone);
     }
 
     /// Mistakes in a good file: the text that is replaced, its replacement, and the message.
@@ -406,7 +401,7 @@ mod tests {
         let good = "version = 1\nranks = 2\nnets = [\"ib0\"]\nring_bandwidth = 24.0\n\
                     tree_bandwidth = 12\n[[ring]]\norder = [0, 1]\n[[tree]]\nchain = [0, 1]\n";
         let ranks = [Rank(3), Rank(5)];
-        let read = |text: &str| NodeGraph::from_text(text, "g.toml", &ranks);
+        let read = |text: &str| from_text(text, "g.toml", &ranks);
         assert_eq!(read(good).unwrap().tree_megabytes_per_s, 12_000);
         for (from, to, expected) in BAD {
             let text = good.replace(*from, to);
@@ -415,7 +410,7 @@ mod tests {
             assert!(error.what.contains(expected), "{to}: {error}");
             assert!(error.what.starts_with("g.toml, line "), "{error}");
         }
-        let missing = NodeGraph::from_file(Path::new("/nowhere/g.toml"), &ranks).unwrap_err();
+        let missing = from_file(Path::new("/nowhere/g.toml"), &ranks).unwrap_err();
         assert!(missing.what.contains("/nowhere/g.toml"), "{missing}");
     }
 }

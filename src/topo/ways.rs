@@ -21,93 +21,91 @@ pub struct Way {
     pub entry: u32,
 }
 
-impl Channels {
-    /// The ports between two ranks on a channel; `None` where they share a node, or nothing is
-    /// known of their ports.
-    pub fn way(&self, from: Rank, to: Rank, channel: usize) -> Option<Way> {
-        let (here, there) = (self.seats[from.index()], self.seats[to.index()]);
-        if here.0 == there.0 {
-            return None;
-        }
-        let nodes = (here.0 as usize, there.0 as usize);
-        self.ring_way(from, to, channel, nodes)
-            .or_else(|| self.tree_way(from, to, channel, nodes))
-            .or_else(|| {
-                let turn = here.1 as usize + there.1 as usize + channel;
-                Some(Way {
-                    exit: self.near(from, turn)?,
-                    entry: self.near(to, turn)?.net,
-                })
+/// The ports between two ranks on a channel; `None` where they share a node, or nothing is
+/// known of their ports.
+pub fn way(channels: &Channels, from: Rank, to: Rank, channel: usize) -> Option<Way> {
+    let (here, there) = (channels.seats[from.index()], channels.seats[to.index()]);
+    if here.0 == there.0 {
+        return None;
+    }
+    let nodes = (here.0 as usize, there.0 as usize);
+    ring_way(channels, from, to, channel, nodes)
+        .or_else(|| tree_way(channels, from, to, channel, nodes))
+        .or_else(|| {
+            let turn = here.1 as usize + there.1 as usize + channel;
+            Some(Way {
+                exit: near(channels, from, turn)?,
+                entry: near(channels, to, turn)?.net,
             })
-    }
-
-    fn ring_way(
-        &self,
-        from: Rank,
-        to: Rank,
-        channel: usize,
-        (a, b): (usize, usize),
-    ) -> Option<Way> {
-        let ring = &self.rings[channel % self.rings.len()];
-        if ring.neighbours(from).1 != to {
-            return None;
-        }
-        Some(Way {
-            exit: ring.ports[a].exit?,
-            entry: ring.ports[b].entry?,
         })
-    }
+}
 
-    fn tree_way(
-        &self,
-        from: Rank,
-        to: Rank,
-        channel: usize,
-        (a, b): (usize, usize),
-    ) -> Option<Way> {
-        let tree = &self.trees[channel % self.trees.len()];
-        Some(Way {
-            exit: exit_of(&tree.nodes[a], from)?,
-            // A rank receives by the port by which it sends.
-            entry: exit_of(&tree.nodes[b], to)?.net,
-        })
+fn ring_way(
+    channels: &Channels,
+    from: Rank,
+    to: Rank,
+    channel: usize,
+    (a, b): (usize, usize),
+) -> Option<Way> {
+    let ring = &channels.rings[channel % channels.rings.len()];
+    if ring.neighbours(from).1 != to {
+        return None;
     }
+    Some(Way {
+        exit: ring.ports[a].exit?,
+        entry: ring.ports[b].entry?,
+    })
+}
 
-    /// One of the nearest ports of a rank.
-    fn near(&self, rank: Rank, turn: usize) -> Option<RankExit> {
-        let exits = &self.nearest[rank.index()];
-        Some(exits[turn.checked_rem(exits.len())?])
-    }
+fn tree_way(
+    channels: &Channels,
+    from: Rank,
+    to: Rank,
+    channel: usize,
+    (a, b): (usize, usize),
+) -> Option<Way> {
+    let tree = &channels.trees[channel % channels.trees.len()];
+    Some(Way {
+        exit: exit_of(&tree.nodes[a], from)?,
+        // A rank receives by the port by which it sends.
+        entry: exit_of(&tree.nodes[b], to)?.net,
+    })
+}
 
-    /// The rank whose proxy sends what `from` sends in the ring or tree of a channel, if it is
-    /// another one.
-    pub fn proxy(&self, from: Rank, channel: usize) -> Option<Rank> {
-        let node = self.seats[from.index()].0 as usize;
-        let ring = &self.rings[channel % self.rings.len()];
-        let next = ring.neighbours(from).1;
-        let leaves = self.seats[next.index()].0 as usize != node;
-        let of_ring = ring.ports[node].exit.filter(|_| leaves);
-        let tree = &self.trees[channel % self.trees.len()];
-        let exit = of_ring.or_else(|| exit_of(&tree.nodes[node], from));
-        exit.map(|exit| exit.proxy).filter(|&proxy| proxy != from)
-    }
+/// One of the nearest ports of a rank.
+fn near(channels: &Channels, rank: Rank, turn: usize) -> Option<RankExit> {
+    let exits = &channels.nearest[rank.index()];
+    Some(exits[turn.checked_rem(exits.len())?])
+}
 
-    /// The ports of its node that a rank may use on this channel.
-    pub fn ports_of(&self, rank: Rank, channel: usize) -> Vec<u32> {
-        let node = self.seats[rank.index()].0 as usize;
-        let ring = &self.rings[channel % self.rings.len()];
-        let (before, next) = ring.neighbours(rank);
-        let elsewhere = |other: Rank| self.seats[other.index()].0 as usize != node;
-        let ports = ring.ports[node];
-        let tree = &self.trees[channel % self.trees.len()];
-        let led = [
-            ports.entry.filter(|_| elsewhere(before)),
-            ports.exit.filter(|_| elsewhere(next)).map(|exit| exit.net),
-            exit_of(&tree.nodes[node], rank).map(|exit| exit.net),
-        ];
-        let near = self.nearest[rank.index()].iter().map(|exit| exit.net);
-        led.into_iter().flatten().chain(near).collect()
-    }
+/// The rank whose proxy sends what `from` sends in the ring or tree of a channel, if it is
+/// another one.
+pub fn proxy(channels: &Channels, from: Rank, channel: usize) -> Option<Rank> {
+    let node = channels.seats[from.index()].0 as usize;
+    let ring = &channels.rings[channel % channels.rings.len()];
+    let next = ring.neighbours(from).1;
+    let leaves = channels.seats[next.index()].0 as usize != node;
+    let of_ring = ring.ports[node].exit.filter(|_| leaves);
+    let tree = &channels.trees[channel % channels.trees.len()];
+    let exit = of_ring.or_else(|| exit_of(&tree.nodes[node], from));
+    exit.map(|exit| exit.proxy).filter(|&proxy| proxy != from)
+}
+
+/// The ports of its node that a rank may use on this channel.
+pub fn ports_of(channels: &Channels, rank: Rank, channel: usize) -> Vec<u32> {
+    let node = channels.seats[rank.index()].0 as usize;
+    let ring = &channels.rings[channel % channels.rings.len()];
+    let (before, next) = ring.neighbours(rank);
+    let elsewhere = |other: Rank| channels.seats[other.index()].0 as usize != node;
+    let ports = ring.ports[node];
+    let tree = &channels.trees[channel % channels.trees.len()];
+    let led = [
+        ports.entry.filter(|_| elsewhere(before)),
+        ports.exit.filter(|_| elsewhere(next)).map(|exit| exit.net),
+        exit_of(&tree.nodes[node], rank).map(|exit| exit.net),
+    ];
+    let near = channels.nearest[rank.index()].iter().map(|exit| exit.net);
+    led.into_iter().flatten().chain(near).collect()
 }
 
 /// How a rank of a node sends in a tree, if it talks to other nodes there.
@@ -159,7 +157,7 @@ mod tests {
     }
 
     fn ports(from: u32, to: u32, channel: usize) -> (u32, u32) {
-        let way = channels().way(Rank(from), Rank(to), channel).unwrap();
+        let way = way(&channels(), Rank(from), Rank(to), channel).unwrap();
         (way.exit.net, way.entry)
     }
 
@@ -171,7 +169,7 @@ mod tests {
         assert_eq!(ports(4, 2, 1), (1, 0));
         // The other way round the ring does not go; heads and seconds talk in the tree.
         assert_eq!((ports(0, 3, 0), ports(3, 1, 1)), ((2, 2), (2, 2)));
-        assert_eq!(channels().way(Rank(0), Rank(1), 0), None, "one node");
+        assert_eq!(way(&channels(), Rank(0), Rank(1), 0), None, "one node");
     }
 
     #[test]
@@ -181,21 +179,21 @@ mod tests {
         assert_eq!((ports(5, 1, 0), ports(5, 0, 0)), ((2, 2), (1, 1)));
         let mut blind = channels();
         blind.nearest[5].clear();
-        assert_eq!(blind.way(Rank(2), Rank(5), 0), None);
+        assert_eq!(way(&blind, Rank(2), Rank(5), 0), None);
     }
 
     #[test]
     fn whoever_leaves_by_another_ranks_proxy_is_known() {
         let channels = channels();
-        let proxies = [0, 1, 2, 4].map(|rank| channels.proxy(Rank(rank), 0));
+        let proxies = [0, 1, 2, 4].map(|rank| proxy(&channels, Rank(rank), 0));
         assert_eq!(proxies, [None, Some(Rank(0)), None, Some(Rank(3))]);
         assert_eq!(
-            channels.ports_of(Rank(5), 0),
+            ports_of(&channels, Rank(5), 0),
             [0, 1, 2],
             "entry, and near ones"
         );
         assert_eq!(
-            channels.ports_of(Rank(0), 0),
+            ports_of(&channels, Rank(0), 0),
             [2, 1, 2],
             "the tree's, and near ones"
         );

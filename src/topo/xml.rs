@@ -22,9 +22,13 @@ pub(super) fn parse(
 ) -> Result<Machine> {
     let reader = reader(source, notes);
     let topology = topology(document, source)?;
-    let root = reader.root(topology)?;
-    let mut found = Found::default();
-    let tree = reader.object(root, ObjectKind::Machine, &mut found)?;
+    let root = root(&reader, topology)?;
+    let mut walk = ObjectWalk {
+        reader: &reader,
+        found: Found::default(),
+    };
+    let tree = walk.object(root, ObjectKind::Machine)?;
+    let mut found = walk.found;
     let Some(tree) = tree.filter(|tree| !tree.cpus.is_empty()) else {
         return Err(reader.bad(root, "there is no PU (processing unit) in it"));
     };
@@ -58,7 +62,7 @@ pub(super) fn parse(
 
 /// The format of the document, or the error that it is no hwloc file at all.
 pub(super) fn format(document: &Document, source: &str, notes: &Notes) -> Result<XmlFormat> {
-    reader(source, notes).format(topology(document, source)?)
+    format_of(&reader(source, notes), topology(document, source)?)
 }
 
 /// The document in `xml`. Errors: it is not well-formed, or too large.
@@ -90,6 +94,12 @@ fn topology<'d, 'x>(document: &'d Document<'x>, source: &str) -> Result<XmlNode<
     Err(reader(source, &notes).bad(top, "a hwloc file begins with <topology>"))
 }
 
+/// A walk over the tree of objects.
+struct ObjectWalk<'a> {
+    reader: &'a Reader<'a>,
+    found: Found,
+}
+
 /// Parts that the walk collects beside the tree.
 #[derive(Default)]
 struct Found {
@@ -112,43 +122,42 @@ enum Role {
     Aside,
 }
 
-impl Reader<'_> {
-    fn format(&self, topology: XmlNode) -> Result<XmlFormat> {
-        let Some(version) = topology.attribute("version") else {
-            return Ok(XmlFormat::One);
-        };
-        match version
-            .split('.')
-            .next()
-            .and_then(|major| major.parse().ok())
-        {
-            Some(0..=1_u32) => Ok(XmlFormat::One),
-            Some(2) => Ok(XmlFormat::Two),
-            Some(3) => Ok(XmlFormat::Three),
-            newer => {
-                let why =
-                    format!("its version is {version:?}, kolo knows 2.x and 3.x: read as 3.x");
-                self.note(topology, &why)?;
-                Ok(newer.map_or(XmlFormat::Two, |_| XmlFormat::Three))
-            }
+fn format_of(reader: &Reader, topology: XmlNode) -> Result<XmlFormat> {
+    let Some(version) = topology.attribute("version") else {
+        return Ok(XmlFormat::One);
+    };
+    match version
+        .split('.')
+        .next()
+        .and_then(|major| major.parse().ok())
+    {
+        Some(0..=1_u32) => Ok(XmlFormat::One),
+        Some(2) => Ok(XmlFormat::Two),
+        Some(3) => Ok(XmlFormat::Three),
+        newer => {
+            let why = format!("its version is {version:?}, kolo knows 2.x and 3.x: read as 3.x");
+            reader.note(topology, &why)?;
+            Ok(newer.map_or(XmlFormat::Two, |_| XmlFormat::Three))
         }
     }
+}
 
-    fn root<'d, 'x>(&self, topology: XmlNode<'d, 'x>) -> Result<XmlNode<'d, 'x>> {
-        let Some(root) = objects(topology).next() else {
-            return Err(self.bad(topology, "there is no <object> in it"));
-        };
-        if root.attribute("type") != Some("Machine") {
-            self.note(
-                root,
-                "the first object is not of type Machine: taken for one",
-            )?;
-        }
-        Ok(root)
+fn root<'d, 'x>(reader: &Reader, topology: XmlNode<'d, 'x>) -> Result<XmlNode<'d, 'x>> {
+    let Some(root) = objects(topology).next() else {
+        return Err(reader.bad(topology, "there is no <object> in it"));
+    };
+    if root.attribute("type") != Some("Machine") {
+        reader.note(
+            root,
+            "the first object is not of type Machine: taken for one",
+        )?;
     }
+    Ok(root)
+}
 
+impl ObjectWalk<'_> {
     /// Nothing for a PU that cannot be used.
-    fn object(&self, node: XmlNode, kind: ObjectKind, found: &mut Found) -> Result<Option<Object>> {
+    fn object(&mut self, node: XmlNode, kind: ObjectKind) -> Result<Option<Object>> {
         let mut object = Object {
             os_index: None,
             name: info(node, "CPUModel").map(str::to_owned),
@@ -158,33 +167,33 @@ impl Reader<'_> {
             kind,
         };
         if object.kind == ObjectKind::Pu {
-            let Some(number) = self.pu(node, found)? else {
+            let Some(number) = self.pu(node)? else {
                 return Ok(None);
             };
             object.os_index = Some(number);
             object.cpus = CpuSet::single(number);
             return Ok(Some(object));
         }
-        object.os_index = self.optional_number(node, "os_index")?;
-        self.children(node, &mut object, found)?;
+        object.os_index = self.reader.optional_number(node, "os_index")?;
+        self.children(node, &mut object)?;
         Ok(Some(object))
     }
 
     /// Reads the objects inside `node` into `object`.
-    fn children(&self, node: XmlNode, object: &mut Object, found: &mut Found) -> Result<()> {
+    fn children(&mut self, node: XmlNode, object: &mut Object) -> Result<()> {
         for child in objects(node) {
             match self.role(child)? {
                 Role::Part(kind) => {
-                    if let Some(part) = self.object(child, kind, found)? {
+                    if let Some(part) = self.object(child, kind)? {
                         object.cpus = object.cpus.union(&part.cpus);
                         object.children.push(part);
                     }
                 }
-                Role::Through => self.children(child, object, found)?,
+                Role::Through => self.children(child, object)?,
                 Role::Memory => {
-                    if let Some(numa) = self.numa(child, found)? {
+                    if let Some(numa) = self.numa(child)? {
                         object.memory.push(numa.os_index);
-                        found.numa.push(numa);
+                        self.found.numa.push(numa);
                     }
                 }
                 Role::Aside => {}
@@ -194,7 +203,7 @@ impl Reader<'_> {
     }
 
     fn role(&self, node: XmlNode) -> Result<Role> {
-        let Some(name) = self.text(node, "type")? else {
+        let Some(name) = self.reader.text(node, "type")? else {
             return Ok(Role::Through);
         };
         Ok(match name {
@@ -208,64 +217,75 @@ impl Reader<'_> {
             "L1Cache" | "L2Cache" | "L3Cache" | "L4Cache" | "L5Cache" => {
                 Role::Part(ObjectKind::Cache {
                     level: name.as_bytes()[1] - b'0',
-                    bytes: self.optional_number(node, "cache_size")?.unwrap_or(0),
+                    bytes: self
+                        .reader
+                        .optional_number(node, "cache_size")?
+                        .unwrap_or(0),
                 })
             }
             "Bridge" | "PCIDev" | "OSDev" | "Misc" => Role::Aside,
             "Machine" => {
-                self.note(node, "a machine inside a machine: taken for a group")?;
+                self.reader
+                    .note(node, "a machine inside a machine: taken for a group")?;
                 Role::Part(ObjectKind::Group)
             }
             _ => {
                 let why = "kolo does not know this type of object: only what is inside is read";
-                self.note(node, why)?;
+                self.reader.note(node, why)?;
                 Role::Through
             }
         })
     }
 
-    fn pu(&self, node: XmlNode, found: &mut Found) -> Result<Option<u32>> {
-        let Some(number) = self.number(node, "os_index")? else {
+    fn pu(&mut self, node: XmlNode) -> Result<Option<u32>> {
+        let Some(number) = self.reader.number(node, "os_index")? else {
             return Ok(None);
         };
         if number >= super::MAX_CPUS {
-            self.note(node, &format!("os_index is not below {}", super::MAX_CPUS))?;
+            self.reader
+                .note(node, &format!("os_index is not below {}", super::MAX_CPUS))?;
             return Ok(None);
         }
-        let set = self.optional_cpuset(node, "cpuset")?;
+        let set = self.reader.optional_cpuset(node, "cpuset")?;
         if set.is_some_and(|set| set != CpuSet::single(number)) {
             let why = format!("its cpuset is not just PU {number}: os_index counts");
-            self.note(node, &why)?;
+            self.reader.note(node, &why)?;
         }
-        if !found.cpus.insert(number) {
-            self.note(node, &format!("PU {number} is in it twice"))?;
+        if !self.found.cpus.insert(number) {
+            self.reader
+                .note(node, &format!("PU {number} is in it twice"))?;
             return Ok(None);
         }
         Ok(Some(number))
     }
 
-    fn numa(&self, node: XmlNode, found: &mut Found) -> Result<Option<NumaNode>> {
-        let Some(os_index) = self.number(node, "os_index")? else {
+    fn numa(&mut self, node: XmlNode) -> Result<Option<NumaNode>> {
+        let Some(os_index) = self.reader.number(node, "os_index")? else {
             return Ok(None);
         };
         if os_index >= super::MAX_CPUS {
-            self.note(node, &format!("os_index is not below {}", super::MAX_CPUS))?;
+            self.reader
+                .note(node, &format!("os_index is not below {}", super::MAX_CPUS))?;
             return Ok(None);
         }
-        if self.text(node, "cpuset")?.is_none() {
+        if self.reader.text(node, "cpuset")?.is_none() {
             return Ok(None);
         }
-        let Some(cpus) = self.optional_cpuset(node, "cpuset")? else {
+        let Some(cpus) = self.reader.optional_cpuset(node, "cpuset")? else {
             return Ok(None);
         };
-        if !found.numbers.insert(os_index) {
-            self.note(node, &format!("NUMA node {os_index} is in it twice"))?;
+        if !self.found.numbers.insert(os_index) {
+            self.reader
+                .note(node, &format!("NUMA node {os_index} is in it twice"))?;
             return Ok(None);
         }
         Ok(Some(NumaNode {
             os_index,
             cpus,
-            memory_bytes: self.optional_number(node, "local_memory")?.unwrap_or(0),
+            memory_bytes: self
+                .reader
+                .optional_number(node, "local_memory")?
+                .unwrap_or(0),
             subtype: node.attribute("subtype").map(str::to_owned),
         }))
     }

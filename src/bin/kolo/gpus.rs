@@ -7,7 +7,7 @@ use kolo::cuda::driver::{Driver, dotted};
 use kolo::cuda::listing::list;
 use kolo::cuda::{ListedDevice, NvmlFacts};
 use kolo::topo::NvLink;
-use kolo::topo::gpus::GpuPlace;
+use kolo::topo::gpus::{GpuPlace, add_gpus};
 use kolo::topo::graph::{Description, Graph, LinkKind, NodeKind};
 use kolo::topo::nic;
 use kolo::topo::paths::Paths;
@@ -136,7 +136,7 @@ impl ShownGpus {
         };
         let are_all = launcher::variable(VISIBLE).is_none();
         let links = nvml.is_ok().then_some(links.as_slice());
-        warnings.extend(description.add_gpus(&seen.places(), are_all, links));
+        warnings.extend(add_gpus(description, &seen.places(), are_all, links));
         let mut links = description.graph.links.iter();
         let has_links = links.any(|link| link.kind == LinkKind::NvLink);
         ShownGpus {

@@ -14,7 +14,7 @@ use kolo::topo::graph::{Description, NodeKind, TopoFile};
 use kolo::topo::node_graph::NodeGraph;
 use kolo::topo::search::Found;
 use kolo::topo::seats::{self, Seated};
-use kolo::topo::{Machine, Notes, RankPlace};
+use kolo::topo::{Machine, Notes, RankPlace, graph_file};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -116,7 +116,7 @@ pub fn run(args: &TopoArgs) -> Result<()> {
     if let Some(path) = dump.or(settings.graph_dump_file()) {
         write(
             path,
-            &plan.found.graph.to_text(&|member| seated.name(member)),
+            &graph_file::to_text(&plan.found.graph, &|member| seated.name(member)),
         )?;
     }
     Ok(())
@@ -239,7 +239,7 @@ fn plan(args: &TopoArgs, settings: &Settings, seated: &Seated, nodes: u32) -> Re
             .collect()
     };
     let file = match args.graph_file.as_deref().or(settings.graph_file()) {
-        Some(path) => Some(NodeGraph::from_file(path, &ranks(0))?),
+        Some(path) => Some(graph_file::from_file(path, &ranks(0))?),
         None => None,
     };
     let request = orders::request(settings, nodes > 1);

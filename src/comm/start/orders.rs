@@ -23,7 +23,7 @@ use crate::topo::graph::{Graph, TopoFile};
 use crate::topo::node_graph::NodeGraph;
 use crate::topo::search::{Cross, Request};
 use crate::topo::seats::{self, Seated};
-use crate::topo::{self, CpuSet, Machine, RankPlace};
+use crate::topo::{self, CpuSet, Machine, RankPlace, graph_file};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::Write;
@@ -121,7 +121,7 @@ fn imagined_channels(settings: &Settings, count: u32, per_node: u32) -> Result<C
         all.map(Rank).collect()
     };
     let file = match settings.graph_file() {
-        Some(path) => Some(NodeGraph::from_file(path, &ranks(0))?),
+        Some(path) => Some(graph_file::from_file(path, &ranks(0))?),
         None => None,
     };
     let found = seated.choose(&ranks(0), &request(settings, count > 1), file)?;
@@ -250,7 +250,7 @@ impl Wish<'_> {
     fn anew(&self, local: &[&RankPlace], dump: Option<&Path>) -> Result<Option<NodeGraph>> {
         let ranks: Vec<Rank> = local.iter().map(|place| place.rank).collect();
         let file = match self.file {
-            Some(file) => Some(NodeGraph::from_text(&file.text, &file.name, &ranks)?),
+            Some(file) => Some(graph_file::from_text(&file.text, &file.name, &ranks)?),
             None => None,
         };
         // One node that is told of ports has them.
@@ -274,7 +274,7 @@ impl Wish<'_> {
 }
 
 fn write(path: &Path, graph: &NodeGraph, seated: &Seated) -> Result<()> {
-    let text = graph.to_text(&|member| seated.name(member));
+    let text = graph_file::to_text(graph, &|member| seated.name(member));
     let file = File::create(path).and_then(lifted);
     let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(|error| {
@@ -296,7 +296,7 @@ fn graph_of(settings: &Settings, devices: bool) -> Result<Arc<Graph>> {
     let graph = match &key.0 {
         Some(path) => TopoFile::read(path)?.describe()?.graph,
         None if devices => topo::graph::Description::here()?.graph,
-        None => Graph::of_machine(Machine::detect()?, &|_| None)?,
+        None => topo::graph::graph_of(Machine::detect()?, &|_| None)?,
     };
     let graph = Arc::new(graph);
     graphs.push((key, Arc::clone(&graph)));

@@ -15,55 +15,53 @@ use std::collections::BTreeMap;
 /// not tell.
 pub type PortRate<'a> = &'a dyn Fn(&str) -> Option<u32>;
 
-impl Graph {
-    /// The graph of a machine, without workers. A NIC whose rate is unknown counts as fast as its
-    /// PCI link. Errors: more than [`MAX_NODES`] NUMA nodes, caches and devices.
-    pub fn of_machine(machine: &Machine, port_rate: PortRate) -> Result<Graph> {
-        let mut graph = Graph::new(&machine.source);
-        let parts = machine.numa.len() + machine.cores.len() + machine.devices.len();
-        if parts > MAX_NODES * 4 {
-            let what = format!("{}: it has {parts} parts", machine.source);
-            return Err(Error::argument(what, "describe one machine, not a cluster"));
-        }
-        cpus(machine, &mut graph);
-        if graph.nodes.len() > MAX_CPU_NODES {
-            let what = format!(
-                "{}: it has more than {MAX_CPU_NODES} NUMA nodes",
-                machine.source
-            );
-            return Err(Error::argument(what, "describe one machine, not a cluster"));
-        }
-        join_cpus(machine, &mut graph);
-        caches(machine, &mut graph);
-        let cards = cards(machine);
-        let places = switches(&cards, machine, &mut graph);
-        for (card, &place) in cards.iter().zip(&places) {
-            card.add_to(&mut graph, place, port_rate);
-        }
-        graph.join_nvlinks(&machine.nvlinks);
-        Ok(graph)
+/// The graph of a machine, without workers. A NIC whose rate is unknown counts as fast as its
+/// PCI link. Errors: more than [`MAX_NODES`] NUMA nodes, caches and devices.
+pub fn graph_of(machine: &Machine, port_rate: PortRate) -> Result<Graph> {
+    let mut graph = Graph::new(&machine.source);
+    let parts = machine.numa.len() + machine.cores.len() + machine.devices.len();
+    if parts > MAX_NODES * 4 {
+        let what = format!("{}: it has {parts} parts", machine.source);
+        return Err(Error::argument(what, "describe one machine, not a cluster"));
     }
+    cpus(machine, &mut graph);
+    if graph.nodes.len() > MAX_CPU_NODES {
+        let what = format!(
+            "{}: it has more than {MAX_CPU_NODES} NUMA nodes",
+            machine.source
+        );
+        return Err(Error::argument(what, "describe one machine, not a cluster"));
+    }
+    join_cpus(machine, &mut graph);
+    caches(machine, &mut graph);
+    let cards = cards(machine);
+    let places = switches(&cards, machine, &mut graph);
+    for (card, &place) in cards.iter().zip(&places) {
+        card.add_to(&mut graph, place, port_rate);
+    }
+    join_nvlinks(&mut graph, &machine.nvlinks);
+    Ok(graph)
+}
 
-    /// Joins GPUs by NVLinks. What is at an end and is no GPU is a switch.
-    pub(in crate::topo) fn join_nvlinks(&mut self, links: &[NvLink]) {
-        for link in links {
-            let [a, b] = [&link.ends[0], &link.ends[1]].map(|bus| {
-                let bus = canonical(bus);
-                let is_gpu = |&index: &usize| canonical(&self.nodes[index].name) == bus;
-                self.of_kind(NodeKind::Gpu).into_iter().find(is_gpu)
-            });
-            let rate = u32::try_from(link.megabytes_per_s / 5 * 4).unwrap_or(u32::MAX);
-            match (a, b) {
-                (Some(a), Some(b)) if a != b => self.join(a, b, LinkKind::NvLink, rate),
-                (Some(gpu), None) | (None, Some(gpu)) => {
-                    let switch = self
-                        .find(NodeKind::NvSwitch, 0)
-                        .unwrap_or_else(|| self.add(NodeKind::NvSwitch, 0, "", CpuSet::new()));
-                    self.join(gpu, switch, LinkKind::NvLink, rate);
-                }
-                // Switches among each other are one switch here.
-                _ => {}
+/// Joins GPUs by NVLinks. What is at an end and is no GPU is a switch.
+pub(in crate::topo) fn join_nvlinks(graph: &mut Graph, links: &[NvLink]) {
+    for link in links {
+        let [a, b] = [&link.ends[0], &link.ends[1]].map(|bus| {
+            let bus = canonical(bus);
+            let is_gpu = |&index: &usize| canonical(&graph.nodes[index].name) == bus;
+            graph.of_kind(NodeKind::Gpu).into_iter().find(is_gpu)
+        });
+        let rate = u32::try_from(link.megabytes_per_s / 5 * 4).unwrap_or(u32::MAX);
+        match (a, b) {
+            (Some(a), Some(b)) if a != b => graph.join(a, b, LinkKind::NvLink, rate),
+            (Some(gpu), None) | (None, Some(gpu)) => {
+                let switch = graph
+                    .find(NodeKind::NvSwitch, 0)
+                    .unwrap_or_else(|| graph.add(NodeKind::NvSwitch, 0, "", CpuSet::new()));
+                graph.join(gpu, switch, LinkKind::NvLink, rate);
             }
+            // Switches among each other are one switch here.
+            _ => {}
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Which kind of topology file it is, and what can be had from it.
 
-use super::hwloc::PortRate;
+use super::hwloc::{PortRate, graph_of};
 use super::{Graph, system};
 use crate::base::{Error, Result};
 use crate::topo::{Machine, Notes};
@@ -68,7 +68,7 @@ impl TopoFile {
         }
     }
 
-    /// The machine and its graph. Errors: those of [`Graph::of_machine`].
+    /// The machine and its graph. Errors: those of [`graph_of`].
     pub fn describe(self) -> Result<Description> {
         Ok(match self {
             TopoFile::Graph(graph) => Description {
@@ -76,7 +76,7 @@ impl TopoFile {
                 graph,
             },
             TopoFile::Machine(machine) => Description {
-                graph: Graph::of_machine(&machine, &|_| None)?,
+                graph: graph_of(&machine, &|_| None)?,
                 machine: Some(machine),
             },
         })
@@ -89,7 +89,7 @@ impl Description {
         let machine = Machine::detect_with_devices()?;
         let rate: PortRate = &crate::topo::detect::port_rate;
         Ok(Description {
-            graph: Graph::of_machine(machine, rate)?,
+            graph: graph_of(machine, rate)?,
             machine: Some(machine.clone()),
         })
     }

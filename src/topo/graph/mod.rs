@@ -18,6 +18,8 @@ pub mod speed;
 mod system;
 mod system_links;
 
+pub use hwloc::graph_of;
+pub(super) use hwloc::join_nvlinks;
 pub use load::{Description, TopoFile};
 
 use super::CpuSet;

@@ -1,6 +1,6 @@
 //! Files in the form of GPU libraries: what is read, and what is refused with its place.
 
-use super::super::graph::{Graph, LinkKind, NodeKind, TopoFile};
+use super::super::graph::{Graph, LinkKind, NodeKind, TopoFile, graph_of};
 use super::loads::described;
 use super::*;
 use crate::base::Code;
@@ -271,7 +271,7 @@ fn nvlink_matrices_of_hwloc() {
         "0 0 50000 0 0 50000 50000 50000 0",
     );
     let switched = Machine::from_xml_str(&three, "m.xml").unwrap();
-    let graph = Graph::of_machine(&switched, &|_| None).unwrap();
+    let graph = graph_of(&switched, &|_| None).unwrap();
     let switch = graph.find(NodeKind::NvSwitch, 0).unwrap();
     let rates: Vec<u32> = graph
         .leaving(switch)

@@ -1,7 +1,8 @@
 //! From one node's search to the channels of a job: many nodes, uneven nodes, and what it costs.
 
 use super::super::channels::{ChannelLimits, Channels, merge};
-use super::super::graph::Graph;
+use super::super::graph::graph_of;
+use super::super::graph_file;
 use super::super::node_graph::NodeGraph;
 use super::super::search::{Request, STEPS};
 use super::super::seats::{Seat, Seated, seat_hosts, spread, usual_count};
@@ -17,7 +18,7 @@ const SEVERAL: Request = Request {
 
 /// Makes the graph of a node whose ranks work on processors, as init does.
 fn host_node_graph(machine: &Machine, local: &[&RankPlace]) -> NodeGraph {
-    let graph = Graph::of_machine(machine, &|_| None).unwrap();
+    let graph = graph_of(machine, &|_| None).unwrap();
     let ranks: Vec<Rank> = local.iter().map(|place| place.rank).collect();
     let seated = seat_hosts(&graph, local, true).unwrap();
     seated.choose(&ranks, &SEVERAL, None).unwrap().graph
@@ -175,13 +176,13 @@ fn a_loaded_graph_finds_its_ports_by_name() {
     let seated = Seated::new(&description.graph, &seats, true).unwrap();
     let ranks: Vec<Rank> = (0..8).map(Rank).collect();
     let found = seated.search(&ranks, &SEVERAL).unwrap();
-    let text = found.graph.to_text(&|member| seated.name(member));
+    let text = graph_file::to_text(&found.graph, &|member| seated.name(member));
     let turned = text.replace(
         "nets = [\"mlx5_0\", \"mlx5_1\"",
         "nets = [\"mlx5_1\", \"mlx5_0\"",
     );
     assert_ne!(turned, text);
-    let read = |text: &str| NodeGraph::from_text(text, "g.toml", &ranks).unwrap();
+    let read = |text: &str| graph_file::from_text(text, "g.toml", &ranks).unwrap();
     let loaded = seated.loaded(read(&turned)).unwrap();
     assert_eq!(loaded.graph, found.graph);
     assert_eq!((loaded.inner, loaded.outer), (found.inner, found.outer));

@@ -6,7 +6,6 @@ use crate::{config as command, kernels_file};
 use kolo::base::{Code, Error, Result};
 use kolo::config::{Net, Settings};
 use kolo::topo::graph::TopoFile;
-use kolo::topo::node_graph::NodeGraph;
 use kolo::topo::{Notes, graph_file};
 use kolo::transport::net::plugin::library_of;
 use std::os::unix::fs::FileTypeExt;
@@ -58,7 +57,7 @@ fn graph_file(settings: &Settings) -> Result<()> {
         return Ok(());
     };
     let text = graph_file::file_text(path)?;
-    NodeGraph::check_text(&text, &path.display().to_string())
+    graph_file::check_text(&text, &path.display().to_string())
 }
 
 fn kernels(settings: &Settings) -> Result<()> {

@@ -172,7 +172,7 @@ fn a_speed_that_nobody_knows_is_called_unknown() {
     for (text, is_known) in [(text.as_str(), true), (unknown.as_str(), false)] {
         let machine = kolo::topo::Machine::from_xml(text, "a file", &kolo::topo::Notes::strict());
         let rate: &dyn Fn(&str) -> Option<u32> = &|_| is_known.then_some(1000);
-        let graph = kolo::topo::graph::Graph::of_machine(&machine.unwrap(), rate).unwrap();
+        let graph = kolo::topo::graph::graph_of(&machine.unwrap(), rate).unwrap();
         let shown = report::graph_text(&graph);
         let row = shown.lines().find(|line| line.contains("NET/0  ")).unwrap();
         let port = row.split("network ").nth(1).unwrap();

@@ -6,7 +6,7 @@ use crate::comm::start::party::{Party, plain_channels};
 use crate::config;
 use crate::proxy::net::{Handles, Links, ProxiedSenders, Rails, Setup};
 use crate::proxy::service::{ProxyRank, Watch};
-use crate::topo::{self, Pxn};
+use crate::topo::{self, Pxn, ways};
 use crate::transport::net::{Net, Properties};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,7 +43,7 @@ pub(super) fn proxies(party: &Party, net: &dyn Net) -> Result<Vec<Option<Rank>>>
         }
         None => {
             let found = party.channels.as_ref();
-            let of_channel = |channel: usize| found?.proxy(me, channel);
+            let of_channel = |channel: usize| ways::proxy(found?, me, channel);
             (0..channels).map(of_channel).collect()
         }
     };

@@ -10,6 +10,7 @@ use crate::base::Rank;
 use crate::comm::start::party::{Party, plain_channels};
 use crate::proxy::net::{Rail, Rails};
 use crate::topo::channels::Channels;
+use crate::topo::ways;
 use crate::transport::net::Properties;
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
@@ -31,7 +32,7 @@ impl Found {
 
 impl Rails for Found {
     fn rail(&self, from: Rank, to: Rank, channel: u16) -> Option<Rail> {
-        let way = self.channels.way(from, to, usize::from(channel))?;
+        let way = ways::way(&self.channels, from, to, usize::from(channel))?;
         Some(Rail {
             exit: self.device(from, way.exit.net)?,
             entry: self.device(to, way.entry)?,
@@ -107,7 +108,7 @@ pub(super) fn devices(party: &Party, ports: &[u8], count: usize) -> BTreeSet<usi
             .map(usize::from)
     };
     let found = party.searched().into_iter();
-    let used = found.flat_map(|found| (0..channels).flat_map(|it| found.ports_of(me, it)));
+    let used = found.flat_map(|found| (0..channels).flat_map(|it| ways::ports_of(found, me, it)));
     let used: BTreeSet<usize> = used.filter_map(known).collect();
     match used.is_empty() {
         true => (0..count.min(channels)).collect(),
