@@ -3,7 +3,7 @@
 
 use super::start::net::folding::Supported;
 use crate::proxy::lookout::Lookout;
-use crate::proxy::net::{Links, ProxiedSenders};
+use crate::proxy::net::{Links, ProxiedSenders, drain};
 use crate::proxy::service;
 use crate::proxy::{Attended, Watch};
 use crate::transport::fork;
@@ -55,7 +55,7 @@ impl Network {
     /// handed over has arrived, and whether other nodes have heard of the end. Nothing is closed:
     /// functions behind this one may still make calls.
     pub fn end(&self, is_last: bool) -> bool {
-        let has_arrived = self.links.has_arrived(is_last);
+        let has_arrived = drain::has_arrived(&self.links, is_last);
         let tells = || self.lookout.as_ref().is_none_or(|it| it.end(is_last));
         (has_arrived || is_last) && tells()
     }

@@ -11,7 +11,7 @@
 //! A signal that the program handles or ignores is left alone, and so is one in a forked child: the
 //! thread is not there, and the signal does what it does without kolo.
 
-use super::net::live::Picture;
+use super::net::live::{self, Picture};
 use super::net::{Links, ProxiedSenders};
 use crate::base::signal_bell::{self, SignalBell};
 use std::sync::{Mutex, Once, PoisonError, Weak};
@@ -49,7 +49,7 @@ pub fn pictures() -> Vec<(String, Picture)> {
     drop(shown);
     let mut pictures = Vec::new();
     for (name, links, proxied) in alive {
-        let of_links = links.iter().map(|links| links.picture());
+        let of_links = links.iter().map(|links| live::picture(links));
         let of_others = proxied.iter().flat_map(|proxied| proxied.pictures());
         let named = of_links.chain(of_others).map(|it| (name.clone(), it));
         pictures.extend(named);

@@ -6,7 +6,7 @@ use crate::comm::calling::device;
 use crate::comm::network::Network;
 use crate::exec::Ran;
 use crate::price::Costs;
-use crate::proxy::net::Rail;
+use crate::proxy::net::{Rail, live};
 use std::sync::Arc;
 
 /// Looks into a communicator.
@@ -49,7 +49,7 @@ pub trait Inspect {
 
     /// Pictures what is under way between nodes, and counts the operations that the engine has
     /// taken over since the beginning; `None` where all ranks are on one node. It may be printed.
-    fn network_picture(&self) -> Option<crate::proxy::net::live::Picture>;
+    fn network_picture(&self) -> Option<live::Picture>;
 
     /// Connections that this rank has made for other ranks of its node, which send through it.
     fn proxied_connections(&self) -> usize;
@@ -119,23 +119,23 @@ impl Inspect for Communicator {
 
     fn record_network(&self) {
         if let Some(links) = self.queue.links() {
-            links.record();
+            live::record(links);
         }
     }
 
     fn network_events(&self) -> Vec<crate::proxy::net::trace::Event> {
         let links = self.queue.links();
-        links.map(|links| links.recorded()).unwrap_or_default()
+        links.map(live::recorded).unwrap_or_default()
     }
 
     fn profile_network(&self, profiler: Arc<dyn crate::proxy::net::profile::Profiler>) {
         if let Some(links) = self.queue.links() {
-            links.profile(profiler);
+            live::profile(links, profiler);
         }
     }
 
-    fn network_picture(&self) -> Option<crate::proxy::net::live::Picture> {
-        self.queue.links().map(|links| links.picture())
+    fn network_picture(&self) -> Option<live::Picture> {
+        self.queue.links().map(live::picture)
     }
 
     fn proxied_connections(&self) -> usize {
@@ -150,7 +150,7 @@ impl Inspect for Communicator {
 
     fn network_connections(&self) -> (usize, usize) {
         let links = self.queue.links();
-        links.map(|links| links.connections()).unwrap_or_default()
+        links.map(live::connections).unwrap_or_default()
     }
 
     fn rails(&self) -> Vec<(u32, u16, Rail)> {

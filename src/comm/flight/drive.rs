@@ -14,7 +14,7 @@ use crate::comm::owned::Exec;
 use crate::comm::queue::Queue;
 use crate::config::Errors;
 use crate::exec::{CommDevice, Stop, Waiting};
-use crate::proxy::net::Links;
+use crate::proxy::net::{Links, live};
 use crate::proxy::progress::{Engine, NO_SLEEP, Pass, Rest, Work};
 use crate::wire::doorbell::Doorbell;
 use crate::wire::reading::Stopped;
@@ -336,7 +336,7 @@ impl Work for Queue {
         if let Some(links) = self.links()
             && links.is_busy()
         {
-            return rest.network(|set| links.watch(set));
+            return rest.network(|set| live::watch(links, set));
         }
         let Some(exec) = self.exec.driver() else {
             return rest.at_most(UNHEARD);

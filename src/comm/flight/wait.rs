@@ -16,7 +16,7 @@ use crate::comm::health::Health;
 use crate::comm::identity::WaitSetup;
 use crate::exec::Waiting;
 use crate::exec::trace::Tracer;
-use crate::proxy::net::Links;
+use crate::proxy::net::{Links, live};
 use crate::proxy::progress::{Engine, Inside, Pass};
 use crate::proxy::service::Alarm;
 use crate::transport::futex::SystemFutex;
@@ -265,7 +265,7 @@ impl<'a> Long<'a> {
             return;
         };
         let mut set = Vec::new();
-        let nap = match links.watch(&mut set) {
+        let nap = match live::watch(links, &mut set) {
             true => self.nap.min(LONGEST_NETWORK_NAP),
             false => FIRST_NAP,
         };
@@ -331,7 +331,7 @@ impl<'a> Long<'a> {
                 late.advice(),
             );
             if let Some(links) = self.health.links() {
-                tracing::debug!("kolo: meanwhile {}", links.picture());
+                tracing::debug!("kolo: meanwhile {}", live::picture(links));
             }
         }
         if !wait.timeout.is_zero() && waited >= wait.timeout {

@@ -152,9 +152,7 @@ pub(in crate::comm) fn meet(
     let me = party.bootstrap.rank();
     let devices = rails::devices(party, &said[me.index()].ports, open.net().devices().len());
     let rails = rails::rails(party, &said);
-    let links = open
-        .links(Arc::clone(&handles), through)
-        .over(rails.clone());
+    let links = Links::opened(open, Arc::clone(&handles), through).over(rails.clone());
     let links = Arc::new(links);
     let is_sender = |rank: &Rank| said[rank.index()].proxies.contains(&me);
     let senders = party.mates().into_iter().filter(is_sender).collect();

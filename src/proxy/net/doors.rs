@@ -4,33 +4,31 @@
 use super::Links;
 use crate::proxy::attended::Attended;
 
-impl Links {
-    /// Accepts connections; for the thread that sleeps on what [`Links::doors`] names.
-    fn greet(&self) {
-        let mut state = self.lock();
-        if !state.closed && !self.failed() {
-            let looked = self.look(&mut state);
-            self.keep(looked);
-        }
+/// Accepts connections; for the thread that sleeps on what [`doors`] names.
+fn greet(links: &Links) {
+    let mut state = links.lock();
+    if !state.closed && !links.failed() {
+        let looked = links.look(&mut state);
+        links.keep(looked);
     }
+}
 
-    /// Adds the descriptors on which a `poll` may sleep until [`Links::greet`] has something to do.
-    /// False if it must be called now and then all the same.
-    fn doors(&self, set: &mut Vec<libc::pollfd>) -> bool {
-        let state = self.lock();
-        if state.closed || self.failed() {
-            return true;
-        }
-        state.arrivals.watch(set) && !state.arrivals.has_strangers()
+/// Adds the descriptors on which a `poll` may sleep until [`greet`] has something to do.
+/// False if it must be called now and then all the same.
+fn doors(links: &Links, set: &mut Vec<libc::pollfd>) -> bool {
+    let state = links.lock();
+    if state.closed || links.failed() {
+        return true;
     }
+    state.arrivals.watch(set) && !state.arrivals.has_strangers()
 }
 
 impl Attended for Links {
     fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
-        self.doors(set)
+        doors(self, set)
     }
 
     fn tend(&self) {
-        self.greet();
+        greet(self);
     }
 }

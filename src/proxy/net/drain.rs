@@ -3,15 +3,13 @@
 use super::links::Links;
 use super::meet::Outgoing;
 
-impl Links {
-    /// One look of an exit whether the other nodes have what was sent so far.
-    pub fn has_arrived(&self, is_last: bool) -> bool {
-        // Ranks of this node that send for this one go on until all is there.
-        let is_sent = self.through.has_ended(is_last);
-        let is_on_its_way = |link: &mut Option<Box<Outgoing>>| match link.as_deref_mut() {
-            Some(Outgoing::Up(link)) => !link.is_settled(),
-            _ => false,
-        };
-        self.failed() || is_sent && !self.lock().outgoing.iter_mut().any(is_on_its_way)
-    }
+/// One look of an exit whether the other nodes have what was sent so far.
+pub fn has_arrived(links: &Links, is_last: bool) -> bool {
+    // Ranks of this node that send for this one go on until all is there.
+    let is_sent = links.through.has_ended(is_last);
+    let is_on_its_way = |link: &mut Option<Box<Outgoing>>| match link.as_deref_mut() {
+        Some(Outgoing::Up(link)) => !link.is_settled(),
+        _ => false,
+    };
+    links.failed() || is_sent && !links.lock().outgoing.iter_mut().any(is_on_its_way)
 }

@@ -41,16 +41,6 @@ pub(super) struct State {
     pub(super) closed: bool,
 }
 
-impl Open {
-    /// The engine, with the handles of all ranks in their order. What it sends may go `through`
-    /// other ranks of the node.
-    pub fn links(self, handles: Arc<[Handles]>, through: Through) -> Links {
-        let mut links = Links::new(self.setup, self.arrivals, handles);
-        links.through = through;
-        links
-    }
-}
-
 /// All connections of one rank to ranks on other nodes.
 ///
 /// Safe to call from any thread; one drives at a time.
@@ -116,6 +106,14 @@ impl Links {
             failure: OnceLock::new(),
             through: Through::default(),
         }
+    }
+
+    /// The engine of a rank that listens, with the handles of all ranks in their order. What it
+    /// sends may go `through` other ranks of the node.
+    pub fn opened(open: Open, handles: Arc<[Handles]>, through: Through) -> Links {
+        let mut links = Links::new(open.setup, open.arrivals, handles);
+        links.through = through;
+        links
     }
 
     /// An engine that only sends, for a rank that does not listen here.

@@ -105,96 +105,93 @@ impl fmt::Display for Picture {
     }
 }
 
-impl Links {
-    /// Adds the descriptors on which a `poll` may sleep until [`Links::pass`] has something to do,
-    /// besides what local ranks do. False if the network cannot be slept on.
-    pub fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
-        let Ok(state) = self.state.try_lock() else {
-            return false;
-        };
-        let mut all = state.arrivals.watch(set);
-        for args in &state.active.list {
-            for sub in args.subs.iter().filter(|sub| !sub.done) {
-                all &= match args.direction {
-                    // A folding network names nothing to sleep on.
-                    _ if fold_of(&self.ends, state.folds.len(), sub.channel).is_some() => false,
-                    Direction::Send => state.outgoing[sub.link]
-                        .as_ref()
-                        .is_none_or(|link| link.watch(set)),
-                    Direction::Recv => state.incoming[sub.link]
-                        .as_ref()
-                        .is_none_or(|link| link.watch(set)),
-                };
-            }
+/// Adds the descriptors on which a `poll` may sleep until [`Links::pass`] has something to do,
+/// besides what local ranks do. False if the network cannot be slept on.
+pub fn watch(links: &Links, set: &mut Vec<libc::pollfd>) -> bool {
+    let Ok(state) = links.state.try_lock() else {
+        return false;
+    };
+    let mut all = state.arrivals.watch(set);
+    for args in &state.active.list {
+        for sub in args.subs.iter().filter(|sub| !sub.done) {
+            all &= match args.direction {
+                // A folding network names nothing to sleep on.
+                _ if fold_of(&links.ends, state.folds.len(), sub.channel).is_some() => false,
+                Direction::Send => state.outgoing[sub.link]
+                    .as_ref()
+                    .is_none_or(|link| link.watch(set)),
+                Direction::Recv => state.incoming[sub.link]
+                    .as_ref()
+                    .is_none_or(|link| link.watch(set)),
+            };
         }
-        all
     }
+    all
+}
 
-    /// Records what the engine does from now on.
-    pub fn record(&self) {
-        self.lock().trace.switch_on();
+/// Records what the engine does from now on.
+pub fn record(links: &Links) {
+    links.lock().trace.switch_on();
+}
+
+/// Returns the events that were recorded since the last time.
+pub fn recorded(links: &Links) -> Vec<Event> {
+    links.lock().trace.take()
+}
+
+/// Lets this one hear of every step from now on.
+pub fn profile(links: &Links, profiler: Arc<dyn Profiler>) {
+    links.lock().profiler = Some(profiler);
+}
+
+/// Connections that are up: (sending, receiving).
+pub fn connections(links: &Links) -> (usize, usize) {
+    let state = links.lock();
+    let mut sending = 0;
+    for link in state.outgoing.iter().flatten() {
+        sending += usize::from(matches!(**link, Outgoing::Up(_)));
     }
+    (sending, state.incoming.iter().flatten().count())
+}
 
-    /// Returns the events that were recorded since the last time.
-    pub fn recorded(&self) -> Vec<Event> {
-        self.lock().trace.take()
-    }
-
-    /// Lets this one hear of every step from now on.
-    pub fn profile(&self, profiler: Arc<dyn Profiler>) {
-        self.lock().profiler = Some(profiler);
-    }
-
-    /// Connections that are up: (sending, receiving).
-    pub fn connections(&self) -> (usize, usize) {
-        let state = self.lock();
-        let mut sending = 0;
-        for link in state.outgoing.iter().flatten() {
-            sending += usize::from(matches!(**link, Outgoing::Up(_)));
+/// Pictures what is under way. It looks, and moves nothing.
+pub fn picture(links: &Links) -> Picture {
+    let mut state = links.lock();
+    let State {
+        outgoing,
+        incoming,
+        active,
+        folds,
+        ..
+    } = &mut *state;
+    let mut live = Vec::new();
+    for args in &active.list {
+        for sub in args.subs.iter().filter(|sub| !sub.done) {
+            let found = match fold_of(&links.ends, folds.len(), sub.channel) {
+                Some(fold) => Some(folds[fold].counts(args.direction)),
+                None => up((outgoing, incoming), args.direction, sub.link),
+            };
+            let counts = found.unwrap_or_default().within(sub.start, sub.end);
+            live.push(Live {
+                launch: args.launch,
+                direction: args.direction,
+                peer: sub.peer,
+                channel: sub.channel,
+                is_connected: found.is_some(),
+                slots: sub.end - sub.start,
+                slot_bytes: links.ends.shape(sub.peer, sub.channel).slot_bytes - super::SPARE_BYTES,
+                posted: counts.posted,
+                full: counts.full,
+                transmitted: counts.transmitted,
+                done: counts.done,
+            });
         }
-        (sending, state.incoming.iter().flatten().count())
     }
-
-    /// Pictures what is under way. It looks, and moves nothing.
-    pub fn picture(&self) -> Picture {
-        let mut state = self.lock();
-        let State {
-            outgoing,
-            incoming,
-            active,
-            folds,
-            ..
-        } = &mut *state;
-        let mut live = Vec::new();
-        for args in &active.list {
-            for sub in args.subs.iter().filter(|sub| !sub.done) {
-                let found = match fold_of(&self.ends, folds.len(), sub.channel) {
-                    Some(fold) => Some(folds[fold].counts(args.direction)),
-                    None => up((outgoing, incoming), args.direction, sub.link),
-                };
-                let counts = found.unwrap_or_default().within(sub.start, sub.end);
-                live.push(Live {
-                    launch: args.launch,
-                    direction: args.direction,
-                    peer: sub.peer,
-                    channel: sub.channel,
-                    is_connected: found.is_some(),
-                    slots: sub.end - sub.start,
-                    slot_bytes: self.ends.shape(sub.peer, sub.channel).slot_bytes
-                        - super::SPARE_BYTES,
-                    posted: counts.posted,
-                    full: counts.full,
-                    transmitted: counts.transmitted,
-                    done: counts.done,
-                });
-            }
-        }
-        Picture {
-            rank: Rank(self.me as u32),
-            net: self.ends.net.name().to_string(),
-            taken: active.taken,
-            waiting: self.posted.len(),
-            live,
-        }
+    Picture {
+        rank: Rank(links.me as u32),
+        net: links.ends.net.name().to_string(),
+        taken: active.taken,
+        waiting: links.posted.len(),
+        live,
     }
 }

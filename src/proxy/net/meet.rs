@@ -61,18 +61,16 @@ impl Greeting {
     }
 }
 
-impl Ends {
-    /// The connection that a greeting is for, if it is one of this rank's.
-    pub(super) fn expects(&self, greeting: &Greeting) -> Option<Shape> {
-        let peer = greeting.writer as usize;
-        let good = greeting.nonce == self.nonce
-            && greeting.reader as usize == self.me
-            && self.is_remote.get(peer).copied().unwrap_or(false)
-            && (greeting.channel as usize) < self.channels;
-        let shape = || self.shape(Rank(greeting.writer), greeting.channel as u16);
-        let fits = |shape: &Shape| greeting.slot_bytes == shape.slot_bytes as u64;
-        good.then(shape).filter(fits)
-    }
+/// The connection that a greeting is for, if it is one of this rank's.
+fn expects(ends: &Ends, greeting: &Greeting) -> Option<Shape> {
+    let peer = greeting.writer as usize;
+    let good = greeting.nonce == ends.nonce
+        && greeting.reader as usize == ends.me
+        && ends.is_remote.get(peer).copied().unwrap_or(false)
+        && (greeting.channel as usize) < ends.channels;
+    let shape = || ends.shape(Rank(greeting.writer), greeting.channel as u16);
+    let fits = |shape: &Shape| greeting.slot_bytes == shape.slot_bytes as u64;
+    good.then(shape).filter(fits)
 }
 
 /// Proof that the sender of this greeting knows the nonce.
@@ -254,7 +252,7 @@ impl Arrivals {
                     let Stranger { comm, bytes, .. } = self.strangers.swap_remove(index);
                     moved = true;
                     let wanted = Greeting::decode(&*bytes, ends.nonce);
-                    let wanted = wanted.and_then(|it| ends.expects(&it));
+                    let wanted = wanted.and_then(|it| expects(ends, &it));
                     match wanted {
                         Some(shape) => {
                             let link = RecvLink::new(shape, ends.writing(shape)?, comm)?;

@@ -35,7 +35,7 @@ mod carrier;
 mod closing;
 mod counts;
 mod doors;
-mod drain;
+pub mod drain;
 mod ends;
 pub mod fold;
 mod fold_links;

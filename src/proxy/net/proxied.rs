@@ -16,7 +16,7 @@
 //! the last of those who may send through it has left.
 
 use super::closing::Closing;
-use super::live::Picture;
+use super::live::{self, Picture};
 use super::{Links, Op};
 use crate::base::{Error, Rank, own_thread};
 use crate::proxy::progress::{Engine, NAP, Pass, Rest, Work};
@@ -134,7 +134,10 @@ impl ProxiedSenders {
     /// Connections that are up, of all who send through this rank.
     pub fn connections(&self) -> usize {
         let engines: Vec<_> = lock(&self.senders).engines.values().cloned().collect();
-        engines.iter().map(|it| it.links.connections().0).sum()
+        engines
+            .iter()
+            .map(|it| live::connections(&it.links).0)
+            .sum()
     }
 
     /// Whether others may still send through this rank.
@@ -145,7 +148,7 @@ impl ProxiedSenders {
     /// Pictures what is under way, for each rank that sends through this one.
     pub fn pictures(&self) -> Vec<Picture> {
         let engines: Vec<_> = lock(&self.senders).engines.values().cloned().collect();
-        engines.iter().map(|it| it.links.picture()).collect()
+        engines.iter().map(|it| live::picture(&it.links)).collect()
     }
 
     fn engine(&self, from: Rank) -> Option<Arc<ProxiedSender>> {
@@ -279,7 +282,7 @@ impl Work for ProxiedSender {
 
     /// Its rank fills slots without a sign.
     fn rest<'a>(&'a self, rest: &mut Rest<'a>) {
-        rest.network(|set| self.links.watch(set));
+        rest.network(|set| live::watch(&self.links, set));
         rest.at_most(NAP);
     }
 }

@@ -6,7 +6,7 @@ mod proxied;
 mod steps;
 
 use super::trace::{Event, Phase};
-use super::{Links, Open, SPARE_BYTES, Setup, Taking, Through};
+use super::{Links, Open, SPARE_BYTES, Setup, Taking, Through, live};
 use crate::base::Rank;
 use crate::plan::Direction;
 use crate::proxy::progress::Pass;
@@ -110,7 +110,7 @@ fn two_with(
     let (first, second) = (open(0), open(1));
     let handles = vec![first.handles().clone(), second.handles().clone()];
     let handles: Arc<[_]> = handles.into();
-    let links = |open: Open| open.links(Arc::clone(&handles), Through::default());
+    let links = |open: Open| Links::opened(open, Arc::clone(&handles), Through::default());
     let links = (links(first), links(second));
     let writer = PairSender::new(nodes[0].pair(0, 1, 0).unwrap());
     let reader = PairReceiver::new(nodes[1].pair(0, 1, 0).unwrap());
@@ -204,15 +204,15 @@ fn check_conditions(events: &[Event], slice: u64) {
 #[test]
 fn phases_follow_each_other_over_eight_slots() {
     let (first, second, mut writer, mut reader) = two(2);
-    first.record();
-    second.record();
+    live::record(&first);
+    live::record(&second);
     first.expect(0, sent(1, 32));
     second.expect(0, received(0, 32));
     let mut written = write(&mut writer, 2, 0, 16);
     assert_eq!(written, 4, "four slices of two slots have room");
     settle([&first, &second]);
-    let sent = first.recorded();
-    let got = second.recorded();
+    let sent = live::recorded(&first);
+    let got = live::recorded(&second);
     // Nobody reads: eight slots are on the other node, and here the writer has eight again.
     assert_eq!(of(&sent, Phase::Appended), [32]);
     assert_eq!(of(&sent, Phase::Posted), [2, 4, 6, 8, 10, 12, 14, 16]);
@@ -231,7 +231,7 @@ fn phases_follow_each_other_over_eight_slots() {
     written = write(&mut writer, 2, written, 16);
     assert_eq!(written, 8);
     settle([&first, &second]);
-    assert!(of(&first.recorded(), Phase::Transmitted).is_empty());
+    assert!(of(&live::recorded(&first), Phase::Transmitted).is_empty());
     let mut taken = 0;
     let mut events = (sent, got);
     while taken < 16 {
@@ -239,8 +239,8 @@ fn phases_follow_each_other_over_eight_slots() {
         settle([&first, &second]);
         written = write(&mut writer, 2, written, 16);
         settle([&first, &second]);
-        events.0.extend(first.recorded());
-        events.1.extend(second.recorded());
+        events.0.extend(live::recorded(&first));
+        events.1.extend(live::recorded(&second));
     }
     assert_eq!((written, taken), (16, 16));
     for events in [&events.0, &events.1] {
@@ -260,8 +260,8 @@ fn phases_follow_each_other_over_eight_slots() {
 #[test]
 fn tokens_of_many_ops_arrive_in_order_and_unchanged() {
     let (first, second, mut writer, mut reader) = two(1);
-    first.record();
-    second.record();
+    live::record(&first);
+    live::record(&second);
     let seed = fastrand::u64(..);
     let mut random = fastrand::Rng::with_seed(seed);
     let (mut written, mut taken, mut expected, mut launch) = (0, 0, 0, 0);
@@ -282,11 +282,11 @@ fn tokens_of_many_ops_arrive_in_order_and_unchanged() {
     }
     settle([&first, &second]);
     assert_eq!((written, taken), (1000, 1000), "seed {seed}");
-    check_conditions(&first.recorded(), 1);
-    check_conditions(&second.recorded(), 1);
+    check_conditions(&live::recorded(&first), 1);
+    check_conditions(&live::recorded(&second), 1);
     assert!(!first.is_busy() && !second.is_busy(), "seed {seed}");
-    assert_eq!(first.connections(), (1, 0));
-    assert_eq!(second.connections(), (0, 1));
+    assert_eq!(live::connections(&first), (1, 0));
+    assert_eq!(live::connections(&second), (0, 1));
     first.close(false);
     second.close(false);
 }

@@ -93,17 +93,17 @@ fn nothing_is_published_before_it_is_flushed() {
     let flushed = Arc::<AtomicBool>::default();
     let net = Arc::new(Flushing(loopback(), flushed.clone()));
     let (first, second, mut writer, mut reader) = two_over(net, 1);
-    second.record();
+    live::record(&second);
     first.expect(0, sent(1, 4));
     second.expect(0, received(0, 4));
     assert_eq!(write(&mut writer, 1, 0, 4), 4);
     settle([&first, &second]);
-    let got = second.recorded();
+    let got = live::recorded(&second);
     assert_eq!(of(&got, Phase::Received), [1, 2, 3, 4]);
     assert!(of(&got, Phase::Flushed).is_empty() && !reader.ready(0));
     flushed.store(true, Ordering::SeqCst);
     settle([&first, &second]);
-    assert_eq!(of(&second.recorded(), Phase::Flushed), [1, 2, 3, 4]);
+    assert_eq!(of(&live::recorded(&second), Phase::Flushed), [1, 2, 3, 4]);
     assert_eq!(read(&mut reader, 1, 0), 4);
 }
 

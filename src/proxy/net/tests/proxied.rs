@@ -43,7 +43,7 @@ fn bench() -> Bench {
     let nodes = [node(0), node(1)];
     let open = Open::new(setup(&net, &nodes[1], 1, 1)).expect("listens");
     let handles: Arc<[_]> = vec![Vec::new(), open.handles().clone()].into();
-    let receiver = open.links(Arc::clone(&handles), Through::default());
+    let receiver = Links::opened(open, Arc::clone(&handles), Through::default());
     let engine = Mutex::new(Some(setup(&net, &nodes[0], 0, 1)));
     let make = move |rank: Rank| {
         assert_eq!(rank, FROM);

@@ -26,7 +26,7 @@ fn take_one(reader: &mut PairReceiver, slice: u32, token: u64) {
 
 /// Phases recorded since the last time, without the taking over.
 fn steps_of(links: &Links) -> Vec<(Phase, u64)> {
-    let events = links.recorded().into_iter();
+    let events = live::recorded(links).into_iter();
     events.map(|event| (event.phase, event.count)).collect()
 }
 
@@ -38,8 +38,8 @@ fn two_are_done_and_two_are_posted_in_every_step() {
     use Phase::{Appended, Done, Flushed, Posted, Received, Transmitted};
     const SLOTS: u64 = 64;
     let (first, second, mut writer, mut reader) = two(2);
-    first.record();
-    second.record();
+    live::record(&first);
+    live::record(&second);
     first.expect(0, sent(1, SLOTS));
     second.expect(0, received(0, SLOTS));
     let mut written = write(&mut writer, 2, 0, SLOTS / 2);
@@ -88,7 +88,7 @@ fn two_are_done_and_two_are_posted_in_every_step() {
 }
 
 fn appended(links: &Links) -> usize {
-    let events = links.recorded().into_iter();
+    let events = live::recorded(links).into_iter();
     events
         .filter(|event| event.phase == Phase::Appended)
         .count()
@@ -99,7 +99,7 @@ fn appended(links: &Links) -> usize {
 #[test]
 fn a_full_pool_makes_its_caller_drive() {
     let (first, _second, _writer, _reader) = two(1);
-    first.record();
+    live::record(&first);
     let fill = |launches: std::ops::Range<usize>| {
         for launch in launches {
             first.expect(launch as u64, sent(1, 1));
@@ -119,7 +119,7 @@ fn new_operations_are_looked_for_every_so_many_passes() {
     for every in [1, 3, 8, 20] {
         let taking = Taking { every, batch: 16 };
         let (first, _second, _writer, _reader) = two_taking(1, taking);
-        first.record();
+        live::record(&first);
         first.expect(0, sent(1, 4));
         first.pass();
         assert_eq!(
@@ -143,7 +143,7 @@ fn so_many_operations_are_taken_over_at_once() {
     for batch in [1, 5, 16, 100] {
         let taking = Taking { every: 1, batch };
         let (first, _second, _writer, _reader) = two_taking(1, taking);
-        first.record();
+        live::record(&first);
         for launch in 0..40 {
             first.expect(launch, sent(1, 4));
         }
@@ -153,7 +153,7 @@ fn so_many_operations_are_taken_over_at_once() {
             assert_eq!(appended(&first), batch.min(left), "{left} were left");
             left -= batch.min(left);
         }
-        assert_eq!(first.picture().taken, [40, 0]);
+        assert_eq!(live::picture(&first).taken, [40, 0]);
     }
 }
 
@@ -184,8 +184,8 @@ impl Profiler for Heard {
 fn a_profiler_hears_begin_and_end_of_every_span_of_every_step() {
     let (first, second, mut writer, mut reader) = two(2);
     let heard = [Arc::new(Heard::default()), Arc::new(Heard::default())];
-    first.profile(heard[0].clone());
-    second.profile(heard[1].clone());
+    live::profile(&first, heard[0].clone());
+    live::profile(&second, heard[1].clone());
     for (launch, slots) in [(5, 32), (6, 8)] {
         first.expect(launch, sent(1, slots));
         second.expect(launch, received(0, slots));
@@ -239,18 +239,18 @@ fn a_picture_shows_where_operations_are() {
     let (first, second, mut writer, mut reader) = two(2);
     first.expect(0, sent(1, 32));
     first.expect(1, sent(1, 4));
-    let waiting = first.picture();
+    let waiting = live::picture(&first);
     assert_eq!((waiting.waiting, waiting.live.len()), (2, 0));
     first.pass();
     let line = "launch 0: send to rank 1 on channel 0, 32 slots of up to 4096 bytes: not connected";
-    let seen = first.picture().to_string();
+    let seen = live::picture(&first).to_string();
     assert!(seen.contains(line), "{seen}");
     second.expect(0, received(0, 32));
     let mut written = write(&mut writer, 2, 0, 16);
     settle([&first, &second]);
     written = write(&mut writer, 2, written, 16);
     assert_eq!(written, 8);
-    let seen = first.picture().to_string();
+    let seen = live::picture(&first).to_string();
     let slots = |count| format!("on channel 0, {count} slots of up to 4096 bytes");
     let expected = format!(
         "rank 0 over socket: 2 operations under way, 0 wait; 2 to send and 0 to receive since the \
@@ -260,7 +260,7 @@ fn a_picture_shows_where_operations_are() {
         slots(4),
     );
     assert_eq!(seen, expected);
-    let seen = second.picture().to_string();
+    let seen = live::picture(&second).to_string();
     let expected = format!(
         "rank 1 over socket: 1 operations under way, 0 wait; 0 to send and 1 to receive since the \
          beginning\n  launch 0: receive from rank 0 {}: 8 posted, 8 received, 8 transmitted, 0 \
@@ -274,12 +274,12 @@ fn a_picture_shows_where_operations_are() {
     taken = read(&mut reader, 2, taken);
     assert_eq!(taken, 8);
     settle([&first, &second]);
-    let seen = first.picture().to_string();
+    let seen = live::picture(&first).to_string();
     let line = "24 posted, 16 filled, 16 transmitted, 16 done";
     assert!(seen.contains(line), "{seen}");
-    let seen = second.picture().to_string();
+    let seen = live::picture(&second).to_string();
     let line = "24 posted, 16 received, 16 transmitted, 16 done";
     assert!(seen.contains(line), "{seen}");
     first.close(true);
-    assert_eq!(first.picture().live.len(), 0);
+    assert_eq!(live::picture(&first).live.len(), 0);
 }
