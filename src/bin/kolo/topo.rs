@@ -1,7 +1,7 @@
 //! `kolo topo`: the machine, its graph, the ways in it, and the rings and trees that fit it.
 
 use crate::drawing::render::render;
-use crate::drawing::{Sheet, report};
+use crate::drawing::{self, Sheet, report};
 use crate::gpus::ShownGpus;
 use crate::out;
 use clap::Args;
@@ -110,7 +110,7 @@ pub fn run(args: &TopoArgs) -> Result<()> {
             channels: &plan.channels,
             parent: &|is_second, node, nodes| algo::btree::double(nodes, node, is_second, false).0,
         };
-        write(path, &picture.draw())?;
+        write(path, &drawing::draw(&picture))?;
     }
     let dump = args.graph_dump_file.as_deref();
     if let Some(path) = dump.or(settings.graph_dump_file()) {

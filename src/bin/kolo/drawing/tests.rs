@@ -60,7 +60,7 @@ fn drawn(name: &str, nodes: u32, ranks: u32) -> String {
         channels: &channels,
         parent: &heap,
     };
-    sheet.draw()
+    super::draw(&sheet)
 }
 
 /// Left, top, right and bottom of a text, with letters as narrow as they come.

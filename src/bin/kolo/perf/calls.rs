@@ -2,78 +2,8 @@
 
 use super::engine::Run;
 use super::layout::{self, Layout};
-use kolo::base::{Error, Result};
-use kolo::comm::RawCalls;
-use kolo::comm::{Blocks, Call, Collective, VectorCall, group};
-
-impl Run<'_> {
-    /// A call of kolo with these buffers.
-    fn call(&self, collective: Collective) -> Call {
-        Call {
-            collective,
-            send: self.send,
-            recv: self.recv,
-            count: self.counts.call,
-            dtype: self.dtype,
-            op: self.op,
-            peer: self.seat.root,
-        }
-    }
-
-    fn enqueue(&self, call: &Call) -> Result<()> {
-        // SAFETY: whoever makes a `Run` answers for the addresses, and waits for the stream before
-        // touching the buffers.
-        unsafe { self.comm.enqueue(call, self.stream) }
-    }
-
-    /// The collective that is called.
-    fn collective(&self) -> Result<Collective> {
-        let several = || {
-            let remedy = "each of its calls names its own collective";
-            Error::usage("a row that is made of several calls is made as one", remedy)
-        };
-        self.collective.ok_or_else(several)
-    }
-
-    /// One message to or from a peer.
-    fn message(&self, send: bool, place: *mut u8, count: usize, peer: u32) -> Result<()> {
-        self.enqueue(&Call {
-            collective: if send {
-                Collective::Send
-            } else {
-                Collective::Recv
-            },
-            send: place.cast_const(),
-            recv: place,
-            count,
-            peer,
-            ..self.call(Collective::Send)
-        })
-    }
-
-    /// A call of kolo whose blocks have sizes of their own, or go along the graph.
-    fn vector(&self, send: Blocks, recv: Blocks) -> Result<()> {
-        let call = VectorCall {
-            collective: self.collective()?,
-            send: self.send,
-            send_blocks: send,
-            recv: self.recv,
-            recv_blocks: recv,
-            dtype: self.dtype,
-            op: self.op,
-            root: self.seat.root,
-            graph: self.graph,
-        };
-        // SAFETY: as in `enqueue`.
-        unsafe { self.comm.enqueue_vector(&call, self.stream) }
-    }
-
-    /// Address of a block of the receive buffer.
-    pub fn block(&self, block: usize) -> *mut u8 {
-        let bytes = self.counts.call * self.dtype.size_bytes();
-        self.recv.wrapping_add(block * bytes)
-    }
-}
+use kolo::base::Result;
+use kolo::comm::{Blocks, group};
 
 /// Runs `body` as a group; also after an error the group is ended.
 pub fn grouped(body: impl FnOnce() -> Result<()>) -> Result<()> {

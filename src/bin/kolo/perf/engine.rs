@@ -9,8 +9,8 @@ use super::layout::Counts;
 use super::operation::Operation;
 use super::seat::Seat;
 use crate::launcher::Mpi;
-use kolo::base::{Result, Share};
-use kolo::comm::{Communicator, Graph, RedOp, Stream};
+use kolo::base::{Error, Result, Share};
+use kolo::comm::{self, Blocks, Call, Communicator, Graph, RawCalls, RedOp, Stream, VectorCall};
 use kolo::dtype::DataType;
 
 /// Content that a stretch of the receive buffer must have.
@@ -38,7 +38,7 @@ pub struct Piece {
 /// One call to run, with addresses that hold what the counts say.
 pub struct Run<'a> {
     /// The collective that is called; of several calls each names its own.
-    pub collective: Option<kolo::comm::Collective>,
+    pub collective: Option<comm::Collective>,
     /// kolo.
     pub comm: &'a Communicator,
     /// Absent: the call blocks.
@@ -61,6 +61,75 @@ pub struct Run<'a> {
     pub in_place: bool,
 }
 
+impl Run<'_> {
+    /// A call of kolo with these buffers.
+    pub fn call(&self, collective: comm::Collective) -> Call {
+        Call {
+            collective,
+            send: self.send,
+            recv: self.recv,
+            count: self.counts.call,
+            dtype: self.dtype,
+            op: self.op,
+            peer: self.seat.root,
+        }
+    }
+
+    pub fn enqueue(&self, call: &Call) -> Result<()> {
+        // SAFETY: whoever makes a `Run` answers for the addresses, and waits for the stream before
+        // touching the buffers.
+        unsafe { self.comm.enqueue(call, self.stream) }
+    }
+
+    /// The collective that is called.
+    pub fn collective(&self) -> Result<comm::Collective> {
+        let several = || {
+            let remedy = "each of its calls names its own collective";
+            Error::usage("a row that is made of several calls is made as one", remedy)
+        };
+        self.collective.ok_or_else(several)
+    }
+
+    /// One message to or from a peer.
+    pub fn message(&self, send: bool, place: *mut u8, count: usize, peer: u32) -> Result<()> {
+        self.enqueue(&Call {
+            collective: if send {
+                comm::Collective::Send
+            } else {
+                comm::Collective::Recv
+            },
+            send: place.cast_const(),
+            recv: place,
+            count,
+            peer,
+            ..self.call(comm::Collective::Send)
+        })
+    }
+
+    /// A call of kolo whose blocks have sizes of their own, or go along the graph.
+    pub fn vector(&self, send: Blocks, recv: Blocks) -> Result<()> {
+        let call = VectorCall {
+            collective: self.collective()?,
+            send: self.send,
+            send_blocks: send,
+            recv: self.recv,
+            recv_blocks: recv,
+            dtype: self.dtype,
+            op: self.op,
+            root: self.seat.root,
+            graph: self.graph,
+        };
+        // SAFETY: as in `enqueue`.
+        unsafe { self.comm.enqueue_vector(&call, self.stream) }
+    }
+
+    /// Address of a block of the receive buffer.
+    pub fn block(&self, block: usize) -> *mut u8 {
+        let bytes = self.counts.call * self.dtype.size_bytes();
+        self.recv.wrapping_add(block * bytes)
+    }
+}
+
 /// Fills in [`Counts`] for data of so many elements.
 type CountsFn = fn(usize, &Seat) -> Counts;
 /// The content of the receive buffer after the call.
@@ -77,7 +146,7 @@ pub struct Collective {
     /// Its name on the command line.
     pub name: &'static str,
     /// The one of kolo's table; absent if it is made of several calls.
-    pub kolo: Option<kolo::comm::Collective>,
+    pub kolo: Option<comm::Collective>,
     /// The operations that it takes with `-o`; absent if it does not reduce.
     pub reduces: Option<fn(Operation) -> bool>,
     /// Whether it may be called in place.

@@ -9,39 +9,39 @@ use kolo::bootstrap::mpi_abi::MPI_NOT_SUPPORTED;
 /// The null pointer that stands for MPI_IN_PLACE.
 const IN_PLACE: *const u8 = std::ptr::null();
 
-impl Run<'_> {
-    fn mpi_send(&self) -> *const u8 {
-        if self.in_place { IN_PLACE } else { self.send }
-    }
+fn mpi_send(run: &Run) -> *const u8 {
+    if run.in_place { IN_PLACE } else { run.send }
+}
 
-    fn mpi_send_at_root(&self) -> *const u8 {
-        let here = self.seat.rank == self.seat.root;
-        if here { self.mpi_send() } else { self.send }
-    }
+fn mpi_send_at_root(run: &Run) -> *const u8 {
+    let here = run.seat.rank == run.seat.root;
+    if here { mpi_send(run) } else { run.send }
+}
 
-    fn mpi_recv_at_root(&self) -> *mut u8 {
-        match self.in_place && self.seat.is_root() {
-            true => IN_PLACE.cast_mut(),
-            false => self.recv,
-        }
+fn mpi_recv_at_root(run: &Run) -> *mut u8 {
+    if run.in_place && run.seat.is_root() {
+        IN_PLACE.cast_mut()
+    } else {
+        run.recv
     }
+}
 
-    /// Where MPI puts a block of the reduction: in place it takes the data from the receive
-    /// buffer, which then holds all blocks.
-    fn mpi_scattered(&self) -> *mut u8 {
-        match self.in_place {
-            true => self.send.cast_mut(),
-            false => self.recv,
-        }
+/// Where MPI puts a block of the reduction: in place it takes the data from the receive
+/// buffer, which then holds all blocks.
+fn mpi_scattered(run: &Run) -> *mut u8 {
+    if run.in_place {
+        run.send.cast_mut()
+    } else {
+        run.recv
     }
+}
 
-    fn dtype_number(&self) -> i32 {
-        self.dtype.number()
-    }
+fn dtype_number(run: &Run) -> i32 {
+    run.dtype.number()
+}
 
-    fn root(&self) -> i32 {
-        self.seat.root as i32
-    }
+fn root(run: &Run) -> i32 {
+    run.seat.root as i32
 }
 
 /// Calls a function of the table: `mpi_call!(mpi.allreduce(args...))` among all ranks, and
@@ -80,60 +80,59 @@ macro_rules! ring {
 }
 
 pub fn all_reduce(mpi: &Mpi, run: &Run) -> i32 {
-    let (send, recv, count) = (run.mpi_send().cast(), run.recv.cast(), run.counts.call);
-    mpi_call!(mpi.allreduce(send, recv, count, run.dtype_number(), run.op.0))
+    let (send, recv, count) = (mpi_send(run).cast(), run.recv.cast(), run.counts.call);
+    mpi_call!(mpi.allreduce(send, recv, count, dtype_number(run), run.op.0))
 }
 
 pub fn reduce_scatter(mpi: &Mpi, run: &Run) -> i32 {
     let (send, recv, count) = (
-        run.mpi_send().cast(),
-        run.mpi_scattered().cast(),
+        mpi_send(run).cast(),
+        mpi_scattered(run).cast(),
         run.counts.call,
     );
-    mpi_call!(mpi.reduce_scatter(send, recv, count, run.dtype_number(), run.op.0))
+    mpi_call!(mpi.reduce_scatter(send, recv, count, dtype_number(run), run.op.0))
 }
 
 pub fn reduce(mpi: &Mpi, run: &Run) -> i32 {
-    let (send, recv) = (run.mpi_send_at_root().cast(), run.recv.cast());
-    let (count, dtype, op) = (run.counts.call, run.dtype_number(), run.op.0);
-    mpi_call!(mpi.reduce(send, recv, count, dtype, op, run.root()))
+    let (send, recv) = (mpi_send_at_root(run).cast(), run.recv.cast());
+    let (count, dtype, op) = (run.counts.call, dtype_number(run), run.op.0);
+    mpi_call!(mpi.reduce(send, recv, count, dtype, op, root(run)))
 }
 
 pub fn broadcast(mpi: &Mpi, run: &Run) -> i32 {
-    let root = run.seat.rank == run.seat.root;
-    let buffer = if root { run.send.cast_mut() } else { run.recv };
-    mpi_call!(mpi.bcast(
-        buffer.cast(),
-        run.counts.call,
-        run.dtype_number(),
-        run.root()
-    ))
+    let is_root = run.seat.rank == run.seat.root;
+    let buffer = if is_root {
+        run.send.cast_mut()
+    } else {
+        run.recv
+    };
+    mpi_call!(mpi.bcast(buffer.cast(), run.counts.call, dtype_number(run), root(run)))
 }
 
 pub fn all_gather(mpi: &Mpi, run: &Run) -> i32 {
-    let (send, recv, count) = (run.mpi_send().cast(), run.recv.cast(), run.counts.call);
-    mpi_call!(mpi.allgather(send, recv, count, run.dtype_number()))
+    let (send, recv, count) = (mpi_send(run).cast(), run.recv.cast(), run.counts.call);
+    mpi_call!(mpi.allgather(send, recv, count, dtype_number(run)))
 }
 
 pub fn all_to_all(mpi: &Mpi, run: &Run) -> i32 {
     let (send, recv, count) = (run.send.cast(), run.recv.cast(), run.counts.call);
-    mpi_call!(mpi.alltoall(send, recv, count, run.dtype_number()))
+    mpi_call!(mpi.alltoall(send, recv, count, dtype_number(run)))
 }
 
 pub fn gather(mpi: &Mpi, run: &Run) -> i32 {
-    let (send, recv) = (run.mpi_send_at_root().cast(), run.recv.cast());
-    mpi_call!(mpi.gather(send, recv, run.counts.call, run.dtype_number(), run.root()))
+    let (send, recv) = (mpi_send_at_root(run).cast(), run.recv.cast());
+    mpi_call!(mpi.gather(send, recv, run.counts.call, dtype_number(run), root(run)))
 }
 
 pub fn scatter(mpi: &Mpi, run: &Run) -> i32 {
-    let (send, recv) = (run.send.cast(), run.mpi_recv_at_root().cast());
-    mpi_call!(mpi.scatter(send, recv, run.counts.call, run.dtype_number(), run.root()))
+    let (send, recv) = (run.send.cast(), mpi_recv_at_root(run).cast());
+    mpi_call!(mpi.scatter(send, recv, run.counts.call, dtype_number(run), root(run)))
 }
 
 pub fn send_recv(mpi: &Mpi, run: &Run) -> i32 {
     let [before, next] = layout::beside(&run.seat);
     let (send, recv, count) = (run.send.cast(), run.recv.cast(), run.counts.call);
-    let (dtype, next, before) = (run.dtype_number(), next as i32, before as i32);
+    let (dtype, next, before) = (dtype_number(run), next as i32, before as i32);
     mpi_call!(mpi.sendrecv(send, recv, count, dtype, next, before))
 }
 
@@ -147,7 +146,7 @@ pub fn hypercube(mpi: &Mpi, run: &Run) -> i32 {
     }
     for (peer, own, theirs, blocks) in hypercube_rounds(rank, run.seat.nranks) {
         let (send, recv) = (run.block(own).cast_const().cast(), run.block(theirs).cast());
-        let (count, dtype, peer) = (blocks * count, run.dtype_number(), peer as i32);
+        let (count, dtype, peer) = (blocks * count, dtype_number(run), peer as i32);
         let result = mpi_call!(mpi.sendrecv(send, recv, count, dtype, peer, peer));
         if result != 0 {
             return result;
@@ -157,73 +156,73 @@ pub fn hypercube(mpi: &Mpi, run: &Run) -> i32 {
 }
 
 pub fn scan(mpi: &Mpi, run: &Run) -> i32 {
-    let (send, recv, count) = (run.mpi_send().cast(), run.recv.cast(), run.counts.call);
-    mpi_call!(mpi.scan(send, recv, count, run.dtype_number(), run.op.0))
+    let (send, recv, count) = (mpi_send(run).cast(), run.recv.cast(), run.counts.call);
+    mpi_call!(mpi.scan(send, recv, count, dtype_number(run), run.op.0))
 }
 
 pub fn exscan(mpi: &Mpi, run: &Run) -> i32 {
-    let (send, recv, count) = (run.mpi_send().cast(), run.recv.cast(), run.counts.call);
-    mpi_call!(mpi.exscan(send, recv, count, run.dtype_number(), run.op.0))
+    let (send, recv, count) = (mpi_send(run).cast(), run.recv.cast(), run.counts.call);
+    mpi_call!(mpi.exscan(send, recv, count, dtype_number(run), run.op.0))
 }
 
 pub fn all_gather_v(mpi: &Mpi, run: &Run) -> i32 {
     let (counts, places) = ints!(run.counts.recv_blocks);
-    let (send, recv, count) = (run.mpi_send().cast(), run.recv.cast(), run.counts.send);
-    mpi_call!(mpi.allgatherv(send, count, recv, counts, places, run.dtype_number()))
+    let (send, recv, count) = (mpi_send(run).cast(), run.recv.cast(), run.counts.send);
+    mpi_call!(mpi.allgatherv(send, count, recv, counts, places, dtype_number(run)))
 }
 
 pub fn gather_v(mpi: &Mpi, run: &Run) -> i32 {
     let (counts, places) = ints!(run.counts.recv_blocks);
-    let (send, recv) = (run.mpi_send_at_root().cast(), run.recv.cast());
-    let (count, dtype, root) = (run.counts.send, run.dtype_number(), run.root());
+    let (send, recv) = (mpi_send_at_root(run).cast(), run.recv.cast());
+    let (count, dtype, root) = (run.counts.send, dtype_number(run), root(run));
     mpi_call!(mpi.gatherv(send, count, recv, counts, places, dtype, root))
 }
 
 pub fn scatter_v(mpi: &Mpi, run: &Run) -> i32 {
     let (counts, places) = ints!(run.counts.send_blocks);
-    let (send, recv) = (run.send.cast(), run.mpi_recv_at_root().cast());
-    let (count, dtype, root) = (run.counts.recv, run.dtype_number(), run.root());
+    let (send, recv) = (run.send.cast(), mpi_recv_at_root(run).cast());
+    let (count, dtype, root) = (run.counts.recv, dtype_number(run), root(run));
     mpi_call!(mpi.scatterv(send, counts, places, recv, count, dtype, root))
 }
 
 pub fn reduce_scatter_v(mpi: &Mpi, run: &Run) -> i32 {
     let (counts, _) = ints!(run.counts.send_blocks);
-    let (send, recv) = (run.mpi_send().cast(), run.mpi_scattered().cast());
-    mpi_call!(mpi.reduce_scatter_v(send, recv, counts, run.dtype_number(), run.op.0))
+    let (send, recv) = (mpi_send(run).cast(), mpi_scattered(run).cast());
+    mpi_call!(mpi.reduce_scatter_v(send, recv, counts, dtype_number(run), run.op.0))
 }
 
 pub fn all_to_all_v(mpi: &Mpi, run: &Run) -> i32 {
     let (sizes, from) = ints!(run.counts.send_blocks);
     let (counts, places) = ints!(run.counts.recv_blocks);
-    let (send, recv, dtype) = (run.send.cast(), run.recv.cast(), run.dtype_number());
+    let (send, recv, dtype) = (run.send.cast(), run.recv.cast(), dtype_number(run));
     mpi_call!(mpi.alltoallv(send, sizes, from, recv, counts, places, dtype))
 }
 
 pub fn neighbor_all_gather(mpi: &Mpi, run: &Run) -> i32 {
     let ring = ring!(mpi);
     let (send, recv, count) = (run.send.cast(), run.recv.cast(), run.counts.call);
-    mpi_call!(mpi on ring.neighbor_allgather(send, recv, count, run.dtype_number()))
+    mpi_call!(mpi on ring.neighbor_allgather(send, recv, count, dtype_number(run)))
 }
 
 pub fn neighbor_all_gather_v(mpi: &Mpi, run: &Run) -> i32 {
     let ring = ring!(mpi);
     let (counts, places) = ints!(run.counts.recv_blocks);
     let (send, recv, count) = (run.send.cast(), run.recv.cast(), run.counts.send);
-    let dtype = run.dtype_number();
+    let dtype = dtype_number(run);
     mpi_call!(mpi on ring.neighbor_allgatherv(send, count, recv, counts, places, dtype))
 }
 
 pub fn neighbor_all_to_all(mpi: &Mpi, run: &Run) -> i32 {
     let ring = ring!(mpi);
     let (send, recv, count) = (run.send.cast(), run.recv.cast(), run.counts.call);
-    mpi_call!(mpi on ring.neighbor_alltoall(send, recv, count, run.dtype_number()))
+    mpi_call!(mpi on ring.neighbor_alltoall(send, recv, count, dtype_number(run)))
 }
 
 pub fn neighbor_all_to_all_v(mpi: &Mpi, run: &Run) -> i32 {
     let ring = ring!(mpi);
     let (sizes, from) = ints!(run.counts.send_blocks);
     let (counts, places) = ints!(run.counts.recv_blocks);
-    let (send, recv, dtype) = (run.send.cast(), run.recv.cast(), run.dtype_number());
+    let (send, recv, dtype) = (run.send.cast(), run.recv.cast(), dtype_number(run));
     mpi_call!(mpi on ring.neighbor_alltoallv(send, sizes, from, recv, counts, places, dtype))
 }
 
