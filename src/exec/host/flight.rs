@@ -1,6 +1,6 @@
 //! The launches of one call, or of a bundle of messages, on their way on host memory.
 
-use super::lane::LaneRun;
+use super::interpreter::LaneRun;
 use super::launch::Launch;
 use super::schedule::Schedule;
 use crate::plan::Window;

@@ -1,22 +1,62 @@
 //! The interpreter of plans on host memory.
 //!
-//! The state of a lane is {round, step, repetition, slice}: it can stop wherever a token or a
-//! credit is missing and go on later, so one thread drives many lanes, and any thread may
-//! drive a lane.
+//! The state of a lane is its position (round, step, repetition, slice): it can stop wherever a
+//! token or a credit is missing and go on later, so one thread drives many lanes, and any thread
+//! may drive a lane.
 
-use super::lane::{At, LaneRun, kept_ahead};
+use super::direct::DirectSlice;
+use super::lane::{LanePosition, Slice};
 use super::launch::Launch;
+use super::lists::Lists;
+use super::scratch::Block;
 use super::wires::Wires;
+use super::{packed, straight};
 use crate::exec::stop::{Mismatch, Progress, Stop};
 use crate::exec::trace::{Event, Tracer};
-use crate::plan::{Direction, Operand, Space, Step, StepOp};
+use crate::plan::{Direction, Operand, Step, StepOp, Window};
 use crate::wire::ports::PortId;
 use crate::wire::taken::Tokens;
 
 /// Slices that a lane moves before its driver looks up: a stop is noticed in between.
 const MOST_SLICES: u32 = 64;
 
+/// One lane on its way.
+pub struct LaneRun {
+    at: LanePosition,
+    /// Operands of the current step instance known to be ready.
+    ready: usize,
+    begun: bool,
+    /// Scratch memory of this lane, while it runs.
+    scratch: Option<Block>,
+    lists: Lists,
+}
+
+// SAFETY: the pointer lists are only scratch space within one call of `progress`.
+unsafe impl Send for LaneRun {}
+
 impl LaneRun {
+    /// The lane at its beginning.
+    pub fn new(lane: usize, window: Window) -> LaneRun {
+        LaneRun {
+            at: LanePosition::new(lane, window),
+            ready: 0,
+            begun: false,
+            scratch: None,
+            lists: Lists::default(),
+        }
+    }
+
+    /// Begins anew as [`LaneRun::new`] does, in the memory of a finished run.
+    pub fn restart(&mut self, lane: usize, window: Window) {
+        self.at = LanePosition::new(lane, window);
+        (self.ready, self.begun) = (0, false);
+    }
+
+    /// Where the lane stands, for messages: (round, step, slice).
+    pub fn position(&self) -> (u64, usize, u32) {
+        (self.at.round, self.at.step, self.at.slice)
+    }
+
     /// Runs the lane as far as tokens and credits allow.
     ///
     /// # Errors
@@ -30,55 +70,30 @@ impl LaneRun {
         wires: &mut Wires,
         tracer: &mut impl Tracer,
     ) -> Result<Progress, Stop> {
-        let steps = launch.plan.lane_steps(self.lane);
+        let steps = launch.plan.lane_steps(self.at.lane);
         if !self.begun {
             self.begin(launch, wires)?;
         }
         let mut moved = false;
         let mut left = MOST_SLICES;
-        while self.round < self.window.rounds() {
+        while self.at.round < self.at.window.rounds() {
             if left == 0 {
                 return Ok(Progress::Moved(wires.me()));
             }
             left -= 1;
-            let step = &steps[self.step];
+            let step = &steps[self.at.step];
             if let Some(end) = self.missing(step, launch, wires)? {
-                let peer = wires.ports.waits_for(end);
-                return Ok(if moved {
-                    Progress::Moved(peer)
-                } else {
-                    Progress::Blocked(peer)
-                });
+                return Ok(waits(end, moved, wires));
             }
             // SAFETY: passed on to our caller.
             unsafe { self.execute(step, launch, wires, tracer)? };
-            self.advance(step, steps.len(), wires);
+            self.ready = 0;
+            wires.steps_executed += u64::from(self.at.go_on(step, steps.len()));
             moved = true;
         }
-        let shown = match &launch.direct {
-            // Nobody reads what was pushed.
-            Some(reached) if reached.pushed.is_all && launch.plan.may_push => {
-                &launch.plan.lane_shown[self.lane]
-            }
-            // What this rank has shown must not be touched before the peers are done with it.
-            Some(_) => &launch.plan.lane_ends[self.lane],
-            // What goes to other nodes is handed to the network, which nobody may drive later; a
-            // message that meets its receive was taken.
-            None => &launch.plan.lane_handed[self.lane],
-        };
-        if !shown.is_empty() {
-            let shown = shown.iter();
-            if let Some(&end) = shown
-                .into_iter()
-                .find(|&&end| !wires.ports.port(end).drained())
-            {
-                let peer = wires.ports.waits_for(end);
-                return Ok(if moved {
-                    Progress::Moved(peer)
-                } else {
-                    Progress::Blocked(peer)
-                });
-            }
+        let mut shown = launch.shown(self.at.lane).iter();
+        if let Some(&end) = shown.find(|&&end| !wires.ports.port(end).drained()) {
+            return Ok(waits(end, moved, wires));
         }
         if let Some(block) = self.scratch.take() {
             wires.scratch.give_back(block);
@@ -88,47 +103,44 @@ impl LaneRun {
 
     fn begin(&mut self, launch: &Launch, wires: &mut Wires) -> crate::base::Result<()> {
         self.begun = true;
-        let scratch = self.window.scratch_stride() * launch.plan.scratch() as usize;
+        let (lane, window) = (self.at.lane, &self.at.window);
+        let scratch = window.scratch_stride() * launch.plan.scratch() as usize;
         if scratch > 0 {
             let bytes = scratch * launch.kernel.element_bytes;
             self.scratch = Some(wires.scratch.take(bytes));
         }
         let (chunk, slice) = (launch.geometry.chunk_steps, launch.geometry.slice_steps);
-        for &end in &launch.plan.lane_ends[self.lane] {
+        for &end in &launch.plan.lane_ends[lane] {
             wires.begin(end, chunk, slice);
         }
         if launch.direct.is_none() {
             self.reserve(launch, wires)?;
         }
-        let slots = self.window.rounds() * u64::from(self.window.slices() * slice);
-        for &(index, tokens) in &launch.plan.lane_carried[self.lane] {
-            wires.carried.expect(
-                launch.number,
-                &launch.plan.connections()[index].connection_use(),
-                tokens * slots,
-            );
+        let slots = window.rounds() * u64::from(window.slices() * slice);
+        for &(index, tokens) in &launch.plan.lane_carried[lane] {
+            let used = launch.plan.connections()[index].connection_use();
+            wires.carried.expect(launch.number, &used, tokens * slots);
         }
         Ok(())
     }
 
     /// Has memory behind all tokens that the lane will write, which begin where its ends stand.
     fn reserve(&self, launch: &Launch, wires: &mut Wires) -> crate::base::Result<()> {
+        let window = &self.at.window;
         let element_bytes = launch.kernel.element_bytes * launch.plan.pieces().max(1) as usize;
-        let bytes = self.window.largest_slice() * element_bytes;
+        let bytes = window.largest_slice() * element_bytes;
         // Flagged lines carry the signature of a token without data too.
         let bytes = bytes.min(launch.geometry.slice_bytes()).max(1);
         let slots = launch.geometry.slice_steps;
-        let slices = self.window.rounds() * u64::from(self.window.slices());
-        for &(end, tokens) in &launch.plan.lane_written[self.lane] {
+        let slices = window.rounds() * u64::from(window.slices());
+        for &(end, tokens) in &launch.plan.lane_written[self.at.lane] {
             let count = tokens * slices;
-            wires.ports.reserve(
-                end,
-                Tokens {
-                    bytes,
-                    slots,
-                    count,
-                },
-            )?;
+            let tokens = Tokens {
+                bytes,
+                slots,
+                count,
+            };
+            wires.ports.reserve(end, tokens)?;
         }
         Ok(())
     }
@@ -142,16 +154,17 @@ impl LaneRun {
         wires: &mut Wires,
     ) -> Result<Option<PortId>, Mismatch> {
         let plan = &launch.plan;
+        let slice = Slice::new(launch, &self.at, &self.scratch);
         let operands = plan.list(step.srcs).iter().chain(plan.list(step.dsts));
         for operand in operands.skip(self.ready) {
             if let Some(index) = operand.as_connection() {
-                let end = launch.plan.ends[index];
+                let end = plan.ends[index];
                 let slots = launch.geometry.slice_steps;
-                let ahead = kept_ahead(operand, self.slice, slots);
-                let token = || (self.token_bytes(step, launch), launch.signature);
+                let ahead = slice.kept_ahead(operand);
+                let token = || (slice.token_bytes(step), launch.signature);
                 if !wires.ports.ready(end, (slots, ahead), token) {
                     if launch.straight {
-                        self.want(step, launch, wires, (index, ahead));
+                        straight::want(slice, step, wires, index, ahead);
                     }
                     return Ok(Some(end));
                 }
@@ -162,17 +175,65 @@ impl LaneRun {
         Ok(None)
     }
 
-    /// Bytes of the token at hand: the slice of all its pieces.
-    pub(super) fn token_bytes(&self, step: &Step, launch: &Launch) -> usize {
-        let chunks = launch.plan.chunks();
-        let pieces = (0..step.pieces()).map(|piece| {
-            let chunk = step.piece_at(self.repetition, piece, chunks);
-            let region = self
-                .window
-                .region(Space::Output, chunk, self.round, self.slice);
-            region.count
-        });
-        pieces.sum::<usize>() * launch.kernel.element_bytes
+    /// Folds or copies one slice. Returns its bytes, and from where they go to another node if they
+    /// are in no slot.
+    #[inline]
+    unsafe fn fold(
+        &mut self,
+        step: &Step,
+        launch: &Launch,
+        wires: &mut Wires,
+    ) -> crate::base::Result<(usize, Option<*mut u8>)> {
+        let (plan, lists) = (&launch.plan, &mut self.lists);
+        let slice = Slice::new(launch, &self.at, &self.scratch);
+        if step.is_packed() {
+            // SAFETY: passed on to our caller.
+            return Ok((
+                unsafe { packed::fold_pieces(slice, step, lists, wires) },
+                None,
+            ));
+        }
+        if step.op == StepOp::Token {
+            return Ok((0, None));
+        }
+        let chunk = slice.chunk(step);
+        let count = slice.count(chunk);
+        let bytes = count * launch.kernel.element_bytes;
+        let outlet = straight::outlet(slice, wires, bytes);
+        let sent_from = outlet.map(|from| slice.place(from, chunk));
+        if count == 0 {
+            return Ok((bytes, sent_from));
+        }
+        if let Some(reached) = &launch.direct {
+            let direct = DirectSlice {
+                slice,
+                step,
+                reached,
+                chunk,
+                count,
+            };
+            // SAFETY: passed on to our caller.
+            unsafe { direct.run(lists, &mut self.scratch, wires)? };
+            return Ok((bytes, sent_from));
+        }
+        let place = |operand: &Operand| match operand.as_connection() {
+            // Nothing is written where the payload is sent from elsewhere.
+            Some(index)
+                if sent_from.is_some()
+                    && plan.is_remote[index]
+                    && plan.connections()[index].direction == Direction::Send =>
+            {
+                std::ptr::null_mut()
+            }
+            Some(index) => {
+                let ahead = slice.kept_ahead(operand);
+                wires.ports.place(plan.ends[index], bytes, ahead)
+            }
+            None => slice.place(operand, chunk),
+        };
+        // SAFETY: each place holds the slice (window and slot sizes), distinct or equal; or null.
+        unsafe { lists.fold(step, launch, count, place) };
+        Ok((bytes, sent_from))
     }
 
     /// Folds or copies one slice, publishes and releases.
@@ -186,31 +247,8 @@ impl LaneRun {
     ) -> crate::base::Result<()> {
         let plan = &launch.plan;
         let (srcs, dsts) = (plan.list(step.srcs), plan.list(step.dsts));
-        let mut bytes = 0;
-        let mut sent_from = None;
-        if step.is_packed() {
-            // SAFETY: passed on to our caller.
-            bytes = unsafe { self.fold_pieces(step, launch, wires) };
-        } else if step.op != StepOp::Token {
-            let chunk = step.chunk_at(self.repetition, plan.chunks());
-            let count = self
-                .window
-                .region(Space::Output, chunk, self.round, self.slice)
-                .count;
-            bytes = count * launch.kernel.element_bytes;
-            let at = At::new(&self.window, self.round, self.slice, &self.scratch);
-            let outlet = self.outlet(launch, wires, bytes);
-            sent_from = outlet.map(|from| at.place(from, launch, chunk));
-            match &launch.direct {
-                _ if count == 0 => {}
-                // SAFETY: passed on to our caller.
-                None => unsafe { self.fold(step, launch, wires, (chunk, count), sent_from) },
-                // SAFETY: passed on to our caller.
-                Some(reached) => unsafe {
-                    self.fold_direct(step, launch, wires, (reached, chunk, count))?;
-                },
-            }
-        }
+        // SAFETY: passed on to our caller.
+        let (bytes, sent_from) = unsafe { self.fold(step, launch, wires)? };
         let slots = launch.geometry.slice_steps;
         let in_slot = if launch.direct.is_none() { bytes } else { 0 };
         for index in dsts.iter().filter_map(Operand::as_connection) {
@@ -245,55 +283,14 @@ impl LaneRun {
         }
         Ok(())
     }
+}
 
-    #[inline]
-    unsafe fn fold(
-        &mut self,
-        step: &Step,
-        launch: &Launch,
-        wires: &mut Wires,
-        (chunk, count): (u32, usize),
-        sent_from: Option<*mut u8>,
-    ) {
-        let bytes = count * launch.kernel.element_bytes;
-        let at = At::new(&self.window, self.round, self.slice, &self.scratch);
-        let place = |operand: &Operand| match operand.as_connection() {
-            // Nothing is written where the payload is sent from elsewhere.
-            Some(index)
-                if sent_from.is_some()
-                    && launch.plan.is_remote[index]
-                    && launch.plan.connections()[index].direction == Direction::Send =>
-            {
-                std::ptr::null_mut()
-            }
-            Some(index) => {
-                let ahead = kept_ahead(operand, self.slice, launch.geometry.slice_steps);
-                wires.ports.place(launch.plan.ends[index], bytes, ahead)
-            }
-            None => at.place(operand, launch, chunk),
-        };
-        // SAFETY: each place holds the slice (window and slot sizes), distinct or equal; or null.
-        unsafe { self.lists.fold(step, launch, count, place) };
-    }
-
-    #[inline]
-    fn advance(&mut self, step: &Step, steps: usize, wires: &mut Wires) {
-        self.ready = 0;
-        self.slice += 1;
-        if self.slice < self.window.slices() {
-            return;
-        }
-        self.slice = 0;
-        wires.steps_executed += 1;
-        self.repetition += 1;
-        if self.repetition < step.tokens() {
-            return;
-        }
-        self.repetition = 0;
-        self.step += 1;
-        if self.step == steps {
-            self.step = 0;
-            self.round += 1;
-        }
+/// Progress of a lane that waits for this end.
+fn waits(end: PortId, moved: bool, wires: &Wires) -> Progress {
+    let peer = wires.ports.waits_for(end);
+    if moved {
+        Progress::Moved(peer)
+    } else {
+        Progress::Blocked(peer)
     }
 }

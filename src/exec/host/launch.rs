@@ -287,6 +287,21 @@ impl Launch {
         })
     }
 
+    /// The ends of a lane that must be empty before it ends.
+    pub fn shown(&self, lane: usize) -> &[PortId] {
+        match &self.direct {
+            // Nobody reads what was pushed.
+            Some(reached) if reached.pushed.is_all && self.plan.may_push => {
+                &self.plan.lane_shown[lane]
+            }
+            // What this rank has shown must not be touched before the peers are done with it.
+            Some(_) => &self.plan.lane_ends[lane],
+            // What goes to other nodes is handed to the network, which nobody may drive later; a
+            // message that meets its receive was taken.
+            None => &self.plan.lane_handed[lane],
+        }
+    }
+
     /// The window of one lane for `count` elements (of the data, or of a block): lanes of one
     /// channel share a window, and channels share the data.
     pub fn window(&self, lane: usize, count: usize, (input, output): (u32, u32)) -> Window {

@@ -96,6 +96,22 @@ impl Lists {
             unsafe { (kernel.fold)(&self.srcs, &self.dsts, count, &params) };
         }
     }
+
+    /// Folds or copies the pieces at hand, `count` elements.
+    ///
+    /// # Safety
+    /// The places that [`Pieces`] has found hold them.
+    pub unsafe fn fold_joined(&mut self, step: &Step, launch: &Launch, count: usize) {
+        if count == 0 {
+            return;
+        }
+        let places = std::mem::take(&mut self.pieces.first);
+        let mut next = places.iter();
+        let place = |_: &Operand| *next.next().expect("one place for each operand");
+        // SAFETY: our caller's promise; the checker has shown that no piece lies on another's.
+        unsafe { self.fold(step, launch, count, place) };
+        self.pieces.first = places;
+    }
 }
 
 impl Pieces {

@@ -39,7 +39,7 @@ pub mod wires;
 
 pub use engine::HostEngine;
 pub use flight::HostFlight;
+pub use interpreter::LaneRun;
 pub use kernel::Kernel;
-pub use lane::LaneRun;
 pub use launch::{Bound, Launch};
 pub use wires::Wires;

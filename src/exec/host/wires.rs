@@ -168,6 +168,17 @@ impl Wires {
         self.ports.port(port).begin(chunk_steps);
     }
 
+    /// Says where the payload of a token that is not there yet had best go, at a port that leads to
+    /// another node.
+    pub fn want(&mut self, port: PortId, ahead: u32, place: *mut u8, bytes: usize) {
+        if let Some(received) = self.ports.received(port) {
+            let (peer, channel) = (self.ports.peer(port), self.ports.channel(port));
+            if let Some(carrier) = self.carried.carrier() {
+                carrier.want(peer, channel, received + u64::from(ahead), place, bytes);
+            }
+        }
+    }
+
     /// The token that is there, checked against the call of this rank.
     ///
     /// # Errors
