@@ -4,8 +4,7 @@ use super::{
     COUNT, ROOT, SLOT_BYTES, Traced, Yielding, all, input, kernel, many, order, same_tokens, sized,
 };
 use kolo::algo;
-use kolo::exec::host::exchange::RootedExchange;
-use kolo::exec::host::message;
+use kolo::exec::host::exchange::{self, RootedExchange};
 use kolo::exec::host::oneshot::SmallCall;
 use kolo::exec::host::scratch::Sources;
 use kolo::exec::host::{Bound, LaneRun, Launch, Wires};
@@ -112,7 +111,7 @@ pub fn message_awaited(
     assert_eq!(order.tokens(), count.div_ceil(SLOT_COUNT) as u64);
     wires.stream_bytes = STREAM_BYTES;
     // SAFETY: the data live until the message has gone.
-    unsafe { message::message(&order, wires, waiting) }.unwrap();
+    unsafe { exchange::message(&order, wires, waiting) }.unwrap();
     (waiting.events(), data, wires.steps_executed)
 }
 
@@ -257,7 +256,7 @@ fn the_halves_of_an_exchange_do_not_wait_for_each_other() {
             let mut value = 1000 * me as i64 + number;
             let send = message(Direction::Send, &raw mut value);
             // SAFETY: the value lives until the message has gone.
-            unsafe { message::message(&send, wires, &mut yielding) }.unwrap();
+            unsafe { exchange::message(&send, wires, &mut yielding) }.unwrap();
         }
         let mut got = vec![-1; 2 * AHEAD as usize];
         for (number, got) in got.iter_mut().enumerate() {
@@ -265,7 +264,7 @@ fn the_halves_of_an_exchange_do_not_wait_for_each_other() {
             let send = message(Direction::Send, &raw mut value);
             let recv = message(Direction::Recv, got);
             // SAFETY: both live until the exchange has ended.
-            unsafe { message::both([&send, &recv], wires, &mut yielding) }.unwrap();
+            unsafe { exchange::both([&send, &recv], wires, &mut yielding) }.unwrap();
         }
         (yielding.0, got, wires.steps_executed)
     });

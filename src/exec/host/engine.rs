@@ -5,11 +5,10 @@
 //! windows of an order -> [`HostEngine::pass`] lets every lane move ([`super::interpreter`]).
 //! Small calls and messages have shorter ways ([`super::oneshot`], [`super::exchange`]).
 
-use super::exchange::{Bundle, RootedExchange};
+use super::exchange::{self, Bundle, RootedExchange};
 use super::flight::{HostFlight, Run};
 use super::kernel::Kernels;
 use super::launch::{self, Bound, Launch};
-use super::message;
 use super::oneshot::SmallCall;
 use super::ran::Executor;
 use super::schedule::Latest;
@@ -335,7 +334,7 @@ impl HostEngine {
         waiting: &mut impl Waiting,
     ) -> std::result::Result<(), Stop> {
         // SAFETY: passed on.
-        unsafe { message::message(order, &mut self.wires, waiting) }
+        unsafe { exchange::message(order, &mut self.wires, waiting) }
     }
 
     /// Sends one message and receives another, side by side, on one node.
@@ -352,7 +351,7 @@ impl HostEngine {
         waiting: &mut impl Waiting,
     ) -> std::result::Result<(), Stop> {
         // SAFETY: passed on.
-        unsafe { message::both(halves, &mut self.wires, waiting) }
+        unsafe { exchange::both(halves, &mut self.wires, waiting) }
     }
 
     /// Copies a block that this rank has for itself: one step of a plan.

@@ -5,10 +5,10 @@
 //! sends to many others, no message may wait for another one.
 //!
 //! **Idea.** An exchange is what a rank sends, what it receives, its own block, and the fold of a
-//! reduce at its root. [`super::message`] moves the tokens for two drivers. One *waits*
-//! ([`RootedExchange`]): the calling thread moves one message after the other, and writes nothing
-//! down. The other *passes*: a [`Bundle`] lists messages of one token each, and moves what can move
-//! as often as it is called, between nodes too.
+//! reduce at its root. Two drivers move its tokens ([`super::message`]). One *waits*: the calling
+//! thread moves a [`message`], [`both`] halves side by side, or one message after the other
+//! ([`RootedExchange`]), and writes nothing down. The other *passes*: a [`Bundle`] lists messages
+//! of one token each, and moves what can move as often as it is called, between nodes too.
 
 use super::kernel::Kernels;
 use super::message::{Moving, moved, open, receive};
@@ -28,6 +28,55 @@ use crate::plan::{Collective, ConnectionUse, Direction, Placing};
 use crate::wire::line::LINES;
 use crate::wire::ports::PortId;
 use crate::wire::taken::Tokens;
+
+/// Moves one message on one node, waiting for each of its tokens.
+///
+/// # Errors
+/// See [`Stop`].
+///
+/// # Safety
+/// The place of the message holds what its order says, and belongs to it until this returns.
+#[inline(always)]
+pub unsafe fn message(
+    order: &MessageOrder,
+    wires: &mut Wires,
+    waiting: &mut impl Waiting,
+) -> Result<(), Stop> {
+    wires.ran.note(Executor::Message);
+    // SAFETY: our caller's promise.
+    unsafe { moved(order, wires, waiting) }
+}
+
+/// Moves two messages on one node side by side: neither waits for the other.
+///
+/// # Errors
+/// See [`Stop`].
+///
+/// # Safety
+/// As [`message`], for both.
+#[inline(always)]
+pub unsafe fn both(
+    [send, recv]: [&MessageOrder; 2],
+    wires: &mut Wires,
+    waiting: &mut impl Waiting,
+) -> Result<(), Stop> {
+    wires.ran.note(Executor::Exchange);
+    let mut sent = Moving::begin(send, wires)?;
+    let mut received = Moving::begin(recv, wires)?;
+    loop {
+        // SAFETY: our caller's promise.
+        let moved = unsafe {
+            let out = !sent.is_done(send) && sent.try_token(send, wires, waiting)?;
+            out | (!received.is_done(recv) && received.try_token(recv, wires, waiting)?)
+        };
+        match (sent.is_done(send), received.is_done(recv)) {
+            (true, true) => return Ok(()),
+            _ if moved => waiting.moved()?,
+            (true, false) => waiting.pause(recv.peer)?,
+            (false, _) => waiting.pause(send.peer)?,
+        }
+    }
+}
 
 /// A rooted collective on one node in which this rank sends one message, or none: a gather or
 /// reduce, a broadcast or scatter of two ranks, or a broadcast whose root casts.

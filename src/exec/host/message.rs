@@ -4,7 +4,6 @@
 //! memory, or its fold. Large tokens *grow*: a waiting reader takes the parts that are there. Else
 //! a token would pass the memory of one core after the other; so the reader ends a part later.
 
-use super::ran::Executor;
 use super::wires::Wires;
 use crate::base;
 use crate::dtype;
@@ -75,7 +74,7 @@ impl Moving {
     /// Opens the end of a message on this node, with the memory that it needs; one without data
     /// has none.
     #[inline(always)]
-    fn begin(order: &MessageOrder, wires: &mut Wires) -> Result<Moving, Stop> {
+    pub fn begin(order: &MessageOrder, wires: &mut Wires) -> Result<Moving, Stop> {
         let mut kind = PortKind::Pair;
         let mut link = pair(wires, order.peer, order.direction, Placing::Planned);
         if order.to_all {
@@ -95,7 +94,7 @@ impl Moving {
     }
 
     #[inline(always)]
-    fn is_done(&self, order: &MessageOrder) -> bool {
+    pub fn is_done(&self, order: &MessageOrder) -> bool {
         self.moved >= order.bytes
     }
 
@@ -261,24 +260,6 @@ fn take_in_parts(
     Ok(())
 }
 
-/// Moves a message that is a call, waiting for each of its tokens.
-///
-/// # Errors
-/// See [`Stop`].
-///
-/// # Safety
-/// The promise of [`moved`].
-#[inline(always)]
-pub unsafe fn message(
-    order: &MessageOrder,
-    wires: &mut Wires,
-    waiting: &mut impl Waiting,
-) -> Result<(), Stop> {
-    wires.ran.note(Executor::Message);
-    // SAFETY: our caller's promise.
-    unsafe { moved(order, wires, waiting) }
-}
-
 /// Moves a message, waiting for each of its tokens.
 ///
 /// # Errors
@@ -314,35 +295,4 @@ pub(super) fn receive(
     let mut moving = Moving::begin(order, wires)?;
     // SAFETY: nothing but `take` touches the place of a message that is received in parts.
     unsafe { moving.pass(order, 0, unit, wires, waiting, take) }
-}
-
-/// Moves two messages side by side: neither waits for the other.
-///
-/// # Errors
-/// See [`Stop`].
-///
-/// # Safety
-/// As [`message`], for both.
-#[inline(always)]
-pub unsafe fn both(
-    [send, recv]: [&MessageOrder; 2],
-    wires: &mut Wires,
-    waiting: &mut impl Waiting,
-) -> Result<(), Stop> {
-    wires.ran.note(Executor::Exchange);
-    let mut sent = Moving::begin(send, wires)?;
-    let mut received = Moving::begin(recv, wires)?;
-    loop {
-        // SAFETY: our caller's promise.
-        let moved = unsafe {
-            let out = !sent.is_done(send) && sent.try_token(send, wires, waiting)?;
-            out | (!received.is_done(recv) && received.try_token(recv, wires, waiting)?)
-        };
-        match (sent.is_done(send), received.is_done(recv)) {
-            (true, true) => return Ok(()),
-            _ if moved => waiting.moved()?,
-            (true, false) => waiting.pause(recv.peer)?,
-            (false, _) => waiting.pause(send.peer)?,
-        }
-    }
 }

@@ -4,9 +4,9 @@
 //! and any size, and stop wherever something is missing. Interpretation would show in small calls.
 //!
 //! **Idea.** [`interpreter`] runs any plan: a lane can stop anywhere and go on later, on another
-//! thread. Without interpretation, [`oneshot`] does small one-shot calls, and [`exchange`] what is
-//! a [`message`] or some; tests compare their tokens with those of the plans. [`engine`] is what
-//! communicators see of it.
+//! thread. Beside it are two short executors, without interpretation: [`oneshot`] does small
+//! one-shot calls, and [`exchange`] what is a message or some, of which [`message`] moves the
+//! tokens; tests compare them with those of the plans. [`engine`] is what communicators see of it.
 //!
 //! **Terms.** *Launch*: a plan with buffers, sizes, fold and connections. *Flight*: launches on
 //! their way together. *Lane run*: a lane on its way. *Kernel*: the fold functions of one type and
@@ -25,7 +25,7 @@ pub mod kernel;
 mod lane;
 pub mod launch;
 mod lists;
-pub mod message;
+mod message;
 pub mod oneshot;
 mod packed;
 mod private;
