@@ -41,6 +41,32 @@ pub struct LaunchOrder {
     pub meets: bool,
 }
 
+// SAFETY: a description; whoever dereferences its pointers answers for it.
+unsafe impl Send for LaunchOrder {}
+
+impl LaunchOrder {
+    /// Bytes of the data, or of a block.
+    pub fn bytes(&self) -> usize {
+        self.count * self.combine.element_bytes()
+    }
+
+    /// Bytes of the send and the receive buffer of a rank; 0 for an unused one.
+    pub fn buffer_bytes(&self, rank: u32) -> (usize, usize) {
+        let Shape {
+            collective,
+            root,
+            nranks,
+            ..
+        } = self.shape;
+        let blocks = collective.blocks((rank, root, nranks));
+        // Both products were checked with the arguments.
+        (
+            self.bytes() * blocks.0 as usize,
+            self.bytes() * blocks.1 as usize,
+        )
+    }
+}
+
 /// A call that needs no plan: small enough to be one token of each rank, or of one rank alone.
 #[derive(Clone, Copy)]
 pub struct SmallOrder {

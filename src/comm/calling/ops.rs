@@ -7,7 +7,7 @@ use super::exact;
 use crate::base::{Error, Result};
 use crate::comm::flight::op::Op;
 use crate::comm::flight::stream::Stream;
-use crate::comm::flight::{drive, moving};
+use crate::comm::flight::{drive, moving, order};
 use crate::comm::owned::Exec;
 use crate::comm::queue::Queue;
 use crate::tune::{CallForm, Called, Route};
@@ -84,7 +84,7 @@ pub(in crate::comm) fn add_to(
         ..
     } = route
     {
-        op.direct(checked, combine, choice);
+        op.direct(order::order(exec, checked, combine, choice), checked.number);
         return Ok(());
     }
     let choice = route.choice(&checked.asked(), &exec.table);

@@ -15,8 +15,8 @@
 
 use super::pushed;
 use crate::base::{Error, Rank, Result};
-use crate::comm::calling::checked::Checked;
 use crate::comm::start::cma::Private;
+use crate::exec::order::LaunchOrder;
 use crate::exec::reach::{Base, Copied, PeerBuffers, Pushed, ShowCopy};
 use crate::proxy::service::{self, Address, Published};
 use crate::transport::cma::Mark;
@@ -114,16 +114,16 @@ impl Direct {
     }
 
     /// Whether private buffers of other processes are read in this call.
-    fn reads_private(&self, checked: &Checked) -> bool {
-        let serves = |private: &Private| private.serves(checked.bytes);
+    fn reads_private(&self, bytes: usize) -> bool {
+        let serves = |private: &Private| private.serves(bytes);
         self.private.as_ref().is_some_and(serves)
     }
 
-    /// Whether the call that begins now asks for cards. Programs whose buffers are private should
+    /// Whether the call of so many bytes that begins now asks for cards. Programs whose buffers are private should
     /// not pay for them each time. All ranks answer alike: it depends on the calls before, and on
     /// nothing else.
-    pub fn asks(&mut self, checked: &Checked) -> bool {
-        if self.reads_private(checked) {
+    pub fn asks(&mut self, bytes: usize) -> bool {
+        if self.reads_private(bytes) {
             // Never in vain.
             return true;
         }
@@ -142,24 +142,20 @@ impl Direct {
         Key(self.nonce.0 ^ (u128::from(mixed) << 64 | u128::from(number)))
     }
 
-    /// This rank's card for a call with buffers of so many bytes, and what of them peers read in
-    /// copies. Allocations are published before anybody can know of them.
+    /// This rank's card for a call, and what of its buffers peers read in copies. Allocations are published before anybody can know of them.
     ///
     /// # Errors
     /// When the service of this process is gone.
-    pub fn card(
-        &mut self,
-        checked: &Checked,
-        bytes: (usize, usize),
-    ) -> Result<(Card, Vec<Copied>)> {
+    pub fn card(&mut self, order: &LaunchOrder) -> Result<(Card, Vec<Copied>)> {
+        let bytes = order.buffer_bytes(order.shape.rank);
         let freed = memory::freed();
         if u64::from(freed) != self.freed[self.me] {
             self.published.retain(|&number, _| memory::is_live(number));
         }
         let mut copies = Vec::new();
         let card = Card {
-            send: self.place((checked.call.send, bytes.0), &mut copies)?,
-            recv: self.place((checked.call.recv.cast_const(), bytes.1), &mut copies)?,
+            send: self.place((order.send, bytes.0), &mut copies)?,
+            recv: self.place((order.recv.cast_const(), bytes.1), &mut copies)?,
             freed: u64::from(freed),
         };
         Ok((card, copies))
@@ -215,7 +211,7 @@ impl Direct {
     pub fn reached(
         &mut self,
         cards: &[Card],
-        checked: &Checked,
+        order: &LaunchOrder,
         copies: Vec<Copied>,
     ) -> Result<Option<PeerBuffers>> {
         if self.mapped.len() > MOST_MAPPED {
@@ -227,21 +223,20 @@ impl Direct {
                 self.mapped.retain(|&(owner, _), _| owner != rank);
             }
         }
-        if !self.reads_private(checked) && !self.possible(cards) {
+        if !self.reads_private(order.bytes()) && !self.possible(cards) {
             self.last_pause = (2 * self.last_pause).clamp(1, LONGEST_PAUSE);
             self.pause = self.last_pause;
             return Ok(None);
         }
         self.last_pause = 0;
-        let ranks = cards.len() as u32;
         let pushed = match self.possible(cards) {
-            true if self.is_one_process() => pushed::everything(checked, ranks),
-            true => pushed::common(checked, &writable(cards)),
+            true if self.is_one_process() => pushed::everything(order),
+            true => pushed::common(order, &writable(cards), memory::page_bytes()),
             false => Pushed::nothing(),
         };
         let mut bases = Vec::with_capacity(cards.len());
         for (rank, card) in cards.iter().enumerate() {
-            let bytes = checked.buffer_bytes(rank as u32, cards.len() as u32);
+            let bytes = order.buffer_bytes(rank as u32);
             let send = self.base(rank, &card.send, bytes.0)?;
             bases.push([send, self.base(rank, &card.recv, bytes.1)?]);
         }

@@ -10,11 +10,11 @@ use crate::comm::calling::checked::Checked;
 use crate::comm::calling::parts::{Deed, Part};
 use crate::comm::owned::Exec;
 use crate::comm::queue::Queue;
-use crate::dtype::DataType;
 use crate::exec::combine::Combine;
 use crate::exec::order::LaunchOrder;
 use crate::exec::{Progress, Stop};
 use crate::plan::{Algorithm, Collective};
+use crate::transport::memory;
 use crate::tune::{Cards, Choice, Route};
 
 /// Adds a collective (or its check) whose lanes all run at once.
@@ -133,37 +133,20 @@ pub(in crate::comm) fn pass(
 
 /// The first pass of such a call: the cards, unless the last ones were in vain.
 fn ask(queue: &Queue, op: &mut Op, exec: &mut Exec, mut then: Box<Then>) -> Result<()> {
-    if then.cards == CardStage::Undecided && !exec.direct.asks(&then.checked) {
+    if then.cards == CardStage::Undecided && !exec.direct.asks(then.order.bytes()) {
         op.cards_said = Some(Cards::NotShown);
-        settle(queue, exec, then.checked.number, Cards::NotShown);
-        return collective(op, exec, &then.checked, then.combine, then.otherwise);
+        settle(queue, exec, then.number, Cards::NotShown);
+        return order::begin(exec, &mut op.flight, then.order);
     }
     then.cards = CardStage::Shown;
-    let checked = then.checked.clone();
     let ranks = exec.members.nranks as usize;
-    let bytes = checked.buffer_bytes(exec.members.rank, exec.members.nranks);
     op.cards.clear();
     op.cards.resize(ranks + 1, Card::default());
-    (op.cards[ranks], op.copies) = exec.direct.card(&checked, bytes)?;
-    op.exposed = pushed::exposed(&checked, exec.members.rank, exec.members.nranks);
+    (op.cards[ranks], op.copies) = exec.direct.card(&then.order)?;
+    op.exposed = pushed::exposed(&then.order, memory::page_bytes());
     let (all, own) = op.cards.split_at_mut(ranks);
-    let gather = Call {
-        collective: Collective::AllGather,
-        send: own.as_ptr().cast(),
-        recv: all.as_mut_ptr().cast(),
-        count: size_of::<Card>(),
-        dtype: DataType::Uint8,
-        ..checked.call
-    };
-    let shown = Checked {
-        call: gather,
-        bytes: gather.count,
-        // The signature of the call itself: ranks that disagree hear of it now.
-        ..checked
-    };
-    let choice = Choice::plain(Collective::AllGather, Algorithm::OneShot, 1);
-    let copy = Combine::copy(DataType::Uint8);
-    collective(op, exec, &shown, copy, choice)?;
+    let order = order::card_order(exec, &then.order, all, &own[0]);
+    order::begin(exec, &mut op.flight, order)?;
     op.then = Some(Next::Direct(then));
     Ok(())
 }
@@ -199,21 +182,20 @@ fn go_on(queue: &Queue, op: &mut Op, exec: &mut Exec) -> Result<Step> {
 
 /// All cards are there: the call itself.
 fn begin_direct(queue: &Queue, op: &mut Op, exec: &mut Exec, then: Then) -> Result<()> {
-    let (checked, number) = (&then.checked, then.checked.number);
     let cards = &op.cards[..exec.members.nranks as usize];
     let copies = std::mem::take(&mut op.copies);
-    let reached = exec.direct.reached(cards, checked, copies)?;
+    let reached = exec.direct.reached(cards, &then.order, copies)?;
     let said = match reached {
         Some(_) => Cards::Readable,
         None => Cards::Private,
     };
     op.cards_said = Some(said);
-    settle(queue, exec, number, said);
+    settle(queue, exec, then.number, said);
     let Some(reached) = reached else {
         op.exposed = None;
-        return collective(op, exec, checked, then.combine, then.otherwise);
+        return order::begin(exec, &mut op.flight, then.order);
     };
-    let order = order::direct_order(exec, checked, then.combine, reached);
+    let order = order::direct_order(then.order, reached);
     order::begin(exec, &mut op.flight, order)
 }
 

@@ -5,14 +5,13 @@ use super::direct::Card;
 use super::pushed::Exposed;
 use crate::base::Result;
 use crate::base::place::CallStack;
-use crate::comm::calling::checked::Checked;
 use crate::comm::calling::exact::Exact;
 use crate::comm::calling::notes::Pending;
-use crate::exec::combine::Combine;
+use crate::exec::order::LaunchOrder;
 use crate::exec::reach::Copied;
 use crate::exec::{HostFlight, Progress};
 use crate::plan::Collective;
-use crate::tune::{Cards, Choice};
+use crate::tune::Cards;
 use std::sync::Arc;
 
 /// One call, or a bundle of point-to-point calls, in flight.
@@ -56,10 +55,10 @@ pub(super) enum Next {
 
 /// A call that waits for the cards of all ranks.
 pub(super) struct Then {
-    pub checked: Checked,
-    pub combine: Combine,
-    /// Choice that runs if the call cannot be direct.
-    pub otherwise: Choice,
+    /// Over slots: what runs if the call cannot be direct.
+    pub order: LaunchOrder,
+    /// Number of the call.
+    pub number: u64,
     /// How far it is with the cards.
     pub cards: CardStage,
 }
@@ -132,11 +131,10 @@ impl Op {
 
     /// Makes this a collective that is direct if the buffers of all ranks allow it. Whether it asks
     /// for them is decided when it begins: by then all earlier calls have ended, on every rank.
-    pub fn direct(&mut self, checked: &Checked, combine: Combine, otherwise: Choice) {
+    pub fn direct(&mut self, order: LaunchOrder, number: u64) {
         self.then = Some(Next::Direct(Box::new(Then {
-            checked: checked.clone(),
-            combine,
-            otherwise,
+            order,
+            number,
             cards: CardStage::Undecided,
         })));
     }

@@ -5,11 +5,12 @@ use crate::base::Result;
 use crate::comm::calling::checked::Checked;
 use crate::comm::calling::placing;
 use crate::comm::owned::Exec;
+use crate::dtype::DataType;
 use crate::exec::HostFlight;
 use crate::exec::combine::Combine;
 use crate::exec::order::LaunchOrder;
 use crate::exec::reach::PeerBuffers;
-use crate::plan::{Algorithm, Geometry, Placing, Protocol, Shape};
+use crate::plan::{Algorithm, Collective, Geometry, Placing, Protocol, Shape};
 use crate::tune::Choice;
 
 /// Bytes that a token of a direct call stands for, at most: large enough to cost nothing beside
@@ -87,24 +88,58 @@ pub(in crate::comm) fn order(
     }
 }
 
-/// The order for a call whose buffers all ranks reach where they lie.
-pub(in crate::comm) fn direct_order(
+/// The order by which ranks show their cards before a call: that of this rank lies in `own`, and
+/// those of all go to `all`.
+pub(in crate::comm) fn card_order<T>(
     exec: &Exec,
-    checked: &Checked,
-    combine: Combine,
-    reached: PeerBuffers,
+    call: &LaunchOrder,
+    all: &mut [T],
+    own: &T,
 ) -> LaunchOrder {
-    let collective = checked.call.collective;
-    let algorithm = algo::direct(collective).unwrap_or(Algorithm::TwoShot);
-    let choice = Choice::plain(collective, algorithm, 1);
+    let (collective, algorithm) = (Collective::AllGather, Algorithm::OneShot);
+    let usual = Choice::plain(collective, algorithm, 1).protocol;
+    let memory = (exec.sizes.buffer, exec.sizes.eager);
     LaunchOrder {
-        shape: shape(exec, checked, choice),
+        shape: Shape {
+            collective,
+            algorithm,
+            root: 0,
+            channels: 1,
+            ..call.shape
+        },
+        placing: Placing::Planned,
+        protocol: Protocol::Simple,
+        geometry: crate::tune::geometry(collective, algorithm, usual, memory),
+        send: std::ptr::from_ref(own).cast(),
+        recv: all.as_mut_ptr().cast(),
+        in_place: false,
+        count: size_of::<T>(),
+        blocks: (1, call.shape.nranks),
+        combine: Combine::copy(DataType::Uint8),
+        // That of the call itself: ranks that disagree hear of it now.
+        signature: call.signature,
+        folding: None,
+        reach: None,
+        follows: false,
+        meets: false,
+    }
+}
+
+/// The order for a call whose buffers all ranks reach where they lie.
+pub(in crate::comm) fn direct_order(call: LaunchOrder, reached: PeerBuffers) -> LaunchOrder {
+    let algorithm = algo::direct(call.shape.collective).unwrap_or(Algorithm::TwoShot);
+    LaunchOrder {
+        shape: Shape {
+            algorithm,
+            channels: 1,
+            ..call.shape
+        },
         placing: Placing::Planned,
         protocol: Protocol::Simple,
         geometry: Geometry::bundle(DIRECT_SLICE_BYTES * Geometry::SLOTS as usize),
         folding: None,
         reach: Some(reached),
-        ..order(exec, checked, combine, choice)
+        ..call
     }
 }
 

@@ -10,26 +10,25 @@
 //! what all ranks allow is common to them. Blocks of an all-gather have one writer each; the
 //! results of the other collectives are one block, which is no input any more when it is written.
 
-use crate::comm::calling::checked::Checked;
+use crate::exec::order::LaunchOrder;
 use crate::exec::reach::Pushed;
-use crate::plan::Collective;
-use crate::transport::memory;
+use crate::plan::{Collective, Shape};
 use std::ops::Range;
 
 /// Addresses of the first byte, and bytes, before and behind a rank's own block.
-pub(super) type Exposed = [(usize, usize); 2];
+pub type Exposed = [(usize, usize); 2];
 
 /// How a receive buffer consists of blocks.
-fn blocks(checked: &Checked, ranks: usize) -> (usize, usize) {
-    match checked.call.collective {
-        Collective::AllGather => (checked.bytes, ranks),
-        _ => (checked.bytes, 1),
+fn blocks(order: &LaunchOrder) -> (usize, usize) {
+    match order.shape.collective {
+        Collective::AllGather => (order.bytes(), order.shape.nranks as usize),
+        _ => (order.bytes(), 1),
     }
 }
 
 /// Ranks that are threads of one process write into all of each other's buffers.
-pub(super) fn everything(checked: &Checked, ranks: u32) -> Pushed {
-    let bytes = checked.buffer_bytes(0, ranks).1;
+pub fn everything(order: &LaunchOrder) -> Pushed {
+    let bytes = order.buffer_bytes(0).1;
     Pushed {
         block_bytes: bytes,
         parts: std::iter::once(0..bytes).collect(),
@@ -37,11 +36,10 @@ pub(super) fn everything(checked: &Checked, ranks: u32) -> Pushed {
     }
 }
 
-/// Memory that peers write where the receive buffers of the ranks begin at `starts`. Pure in what
-/// all ranks know.
-pub(super) fn common(checked: &Checked, starts: &[usize]) -> Pushed {
-    let (block, count) = blocks(checked, starts.len());
-    let page = memory::page_bytes();
+/// Memory that peers write where the receive buffers of the ranks begin at `starts`, in whole pages
+/// of `page` bytes. Pure in what all ranks know.
+pub fn common(order: &LaunchOrder, starts: &[usize], page: usize) -> Pushed {
+    let (block, count) = blocks(order);
     if starts.is_empty() || block == 0 {
         return Pushed::nothing();
     }
@@ -96,15 +94,16 @@ fn whole_pages(start: usize, bytes: usize, page: usize) -> Range<usize> {
 /// The whole pages of this rank's receive buffer into which peers may write, any of which
 /// [`common`] may name. Where ranks are threads of one process that is more than pages, and nothing
 /// is taken back. Nothing where the rank receives nothing.
-pub(super) fn exposed(checked: &Checked, rank: u32, ranks: u32) -> Option<Exposed> {
-    let bytes = checked.buffer_bytes(rank, ranks).1;
+pub fn exposed(order: &LaunchOrder, page: usize) -> Option<Exposed> {
+    let Shape { rank, root, .. } = order.shape;
+    let bytes = order.buffer_bytes(rank).1;
     if bytes == 0 {
         return None;
     }
-    let (page, start) = (memory::page_bytes(), checked.call.recv.expose_provenance());
-    let (block, count) = blocks(checked, ranks as usize);
-    let own = match checked.call.collective {
-        Collective::Broadcast if checked.call.peer == rank => 0..bytes,
+    let start = order.recv.expose_provenance();
+    let (block, count) = blocks(order);
+    let own = match order.shape.collective {
+        Collective::Broadcast if root == rank => 0..bytes,
         _ if count == 1 => 0..0,
         _ => rank as usize * block..(rank as usize + 1) * block,
     };
@@ -118,32 +117,51 @@ pub(super) fn exposed(checked: &Checked, rank: u32, ranks: u32) -> Option<Expose
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::comm::RedOp;
-    use crate::comm::calling::call::Call;
     use crate::dtype::DataType;
+    use crate::exec::combine::Combine;
+    use crate::plan::{Algorithm, Geometry, Placing, Protocol};
 
-    fn checked(collective: Collective, recv: usize, block: usize) -> Checked {
-        let call = Call {
-            collective,
+    const PAGE: usize = 4096;
+
+    /// A call of one rank of some, whose root is rank 0, with blocks of so many bytes.
+    fn order(collective: Collective, ranks: [u32; 2], recv: usize, block: usize) -> LaunchOrder {
+        let [rank, nranks] = ranks;
+        LaunchOrder {
+            shape: Shape {
+                collective,
+                algorithm: Algorithm::TwoShot,
+                rank,
+                nranks,
+                root: 0,
+                channels: 1,
+            },
+            placing: Placing::Planned,
+            protocol: Protocol::Simple,
+            geometry: Geometry::bundle(1 << 20),
             send: std::ptr::null(),
             recv: std::ptr::with_exposed_provenance_mut(recv),
+            in_place: false,
             count: block,
-            dtype: DataType::Uint8,
-            op: RedOp::SUM,
-            peer: 0,
-        };
-        Checked {
-            bytes: block,
-            ..Checked::unseen(&call)
+            blocks: (1, 1),
+            combine: Combine::copy(DataType::Uint8),
+            signature: 0,
+            folding: None,
+            reach: None,
+            follows: false,
+            meets: false,
         }
     }
 
     #[test]
     fn peers_write_whole_pages_of_each_buffer() {
-        let page = memory::page_bytes();
+        let page = PAGE;
         let bytes = 10 * page;
         let pushed = |a: usize, b: usize| {
-            let pushed = common(&checked(Collective::AllReduce, a, bytes), &[a, b]);
+            let pushed = common(
+                &order(Collective::AllReduce, [0, 2], a, bytes),
+                &[a, b],
+                page,
+            );
             (pushed.around(5), pushed.is_all)
         };
         assert_eq!(pushed(7 * page, 90 * page), (0..bytes, true));
@@ -152,20 +170,20 @@ mod tests {
         assert_eq!(pushed(7 * page + 8, 90 * page), (part, false));
         let part = page - 8..9 * page + 8;
         assert_eq!(pushed(7 * page + 8, 90 * page - 8), (part, false));
-        let short = checked(Collective::AllReduce, page + 1, page);
+        let short = order(Collective::AllReduce, [0, 2], page + 1, page);
         assert_eq!(
-            common(&short, &[page + 1, page]).around(0),
+            common(&short, &[page + 1, page], page).around(0),
             0..0,
             "no whole page"
         );
-        assert_eq!(common(&short, &[]), Pushed::nothing());
-        assert_eq!(everything(&short, 2).around(9), 0..page);
+        assert_eq!(common(&short, &[], page), Pushed::nothing());
+        assert_eq!(everything(&short).around(9), 0..page);
     }
 
     /// All that peers write is exposed, and no exposed page holds a byte of the own block.
     #[test]
     fn own_blocks_are_never_exposed_wherever_buffers_begin() {
-        let page = memory::page_bytes();
+        let page = PAGE;
         let seed = fastrand::u64(..);
         println!("seed {seed}");
         let mut random = fastrand::Rng::with_seed(seed);
@@ -182,12 +200,15 @@ mod tests {
                 false => random.usize(page..9 * page),
             };
             let starts: Vec<usize> = (0..ranks).map(|_| place(&mut random)).collect();
-            let call = |rank: usize| checked(Collective::AllGather, starts[rank], block);
-            let pushed = common(&call(0), &starts);
+            let call = |rank: usize| {
+                let at = [rank as u32, ranks as u32];
+                order(Collective::AllGather, at, starts[rank], block)
+            };
+            let pushed = common(&call(0), &starts, page);
             for (rank, start) in starts.iter().enumerate() {
                 let own = start + rank * block..start + (rank + 1) * block;
                 let all = *start..start + ranks * block;
-                let parts = exposed(&call(rank), rank as u32, ranks as u32).unwrap();
+                let parts = exposed(&call(rank), page).unwrap();
                 for (from, bytes) in parts.into_iter().filter(|part| part.1 > 0) {
                     assert!(from % page == 0 && bytes % page == 0);
                     assert!(
@@ -219,9 +240,9 @@ mod tests {
 
     #[test]
     fn a_root_has_nothing_to_lose() {
-        let page = memory::page_bytes();
-        let call = checked(Collective::Broadcast, 3 * page, 5 * page);
-        let bytes = |rank| exposed(&call, rank, 2).unwrap().map(|part| part.1);
+        let page = PAGE;
+        let call = |rank| order(Collective::Broadcast, [rank, 2], 3 * page, 5 * page);
+        let bytes = |rank| exposed(&call(rank), page).unwrap().map(|part| part.1);
         assert_eq!((bytes(0), bytes(1)), ([0, 0], [0, 5 * page]));
     }
 }
