@@ -11,12 +11,12 @@
 //! whether buffers are read directly or pass slots. So all ranks decide alike.
 //! A rank then maps what it has not mapped yet; mappings are kept until their owner frees memory.
 //!
-//! The cards also decide which bytes of the receive buffers peers *write* ([`super::pushed`]).
+//! The cards also decide which bytes of the receive buffers peers *write* ([`pushed`]).
 
-use super::pushed;
 use crate::base::{Error, Rank, Result};
 use crate::comm::start::cma::Private;
 use crate::exec::order::LaunchOrder;
+use crate::exec::pushed;
 use crate::exec::reach::{Base, Copied, PeerBuffers, Pushed, ShowCopy};
 use crate::proxy::service::{self, Address, Published};
 use crate::transport::cma::Mark;

@@ -10,7 +10,6 @@ pub(in crate::comm) mod lock;
 pub(in crate::comm) mod moving;
 pub(in crate::comm) mod op;
 pub(in crate::comm) mod order;
-mod pushed;
 pub(in crate::comm) mod relief;
 pub(in crate::comm) mod stream;
 pub(in crate::comm) mod turn;

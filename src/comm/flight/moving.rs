@@ -3,7 +3,6 @@
 use super::direct::Card;
 use super::op::{CardStage, Next, Op, Step, Then};
 use super::order;
-use super::pushed;
 use crate::base::Result;
 use crate::comm::calling::call::Call;
 use crate::comm::calling::checked::Checked;
@@ -12,6 +11,7 @@ use crate::comm::owned::Exec;
 use crate::comm::queue::Queue;
 use crate::exec::combine::Combine;
 use crate::exec::order::LaunchOrder;
+use crate::exec::pushed;
 use crate::exec::{Progress, Stop};
 use crate::plan::{Algorithm, Collective};
 use crate::transport::memory;

@@ -2,12 +2,12 @@
 
 use super::completion::Completion;
 use super::direct::Card;
-use super::pushed::Exposed;
 use crate::base::Result;
 use crate::base::place::CallStack;
 use crate::comm::calling::exact::Exact;
 use crate::comm::calling::notes::Pending;
 use crate::exec::order::LaunchOrder;
+use crate::exec::pushed::Exposed;
 use crate::exec::reach::Copied;
 use crate::exec::{HostFlight, Progress};
 use crate::plan::Collective;

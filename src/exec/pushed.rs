@@ -2,7 +2,7 @@
 //!
 //! **Problem.** When a communicator stops, the owner of a buffer puts private pages, with the same
 //! content, in the place of those into which a peer may still be writing
-//! ([`crate::transport::memory::take_back`]). So nobody else may use such a page meanwhile: not
+//! (`take_back` in `src/transport/memory.rs`). So nobody else may use such a page meanwhile: not
 //! other threads of the program, which keep data of their own there, nor a device.
 //!
 //! **Idea.** Peers write whole pages only, in which nothing lies but blocks of others; what is
