@@ -94,7 +94,7 @@ fn a_small_call_is_followed_through_few_files() {
 #[test]
 fn a_large_call_is_followed_through_few_files() {
     let files = files([0, 0], 4 << 20, Store::Line);
-    assert!(files.len() + FROM_C <= 15, "{files:?}");
+    assert!(files.len() + FROM_C <= 14, "{files:?}");
 }
 
 #[test]

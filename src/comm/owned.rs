@@ -5,7 +5,6 @@ use crate::comm::calling::checked::Checked;
 use crate::comm::calling::exact;
 use crate::comm::calling::past::Past;
 use crate::comm::failing::stood::Stood;
-use crate::comm::flight::direct::Direct;
 use crate::comm::flight::op::Op;
 use crate::comm::start::device::carrier::StageCarrier;
 use crate::comm::start::net::Supported;
@@ -28,8 +27,6 @@ pub(in crate::comm) struct Exec {
     pub sizes: Sizes,
     /// Past of the communicator: the collectives begun so far, in a number.
     pub past: Past,
-    /// How the buffers of the other ranks are reached.
-    pub direct: Direct,
     /// Answer of the cards of a collective, by its number: the last one that has shown some.
     pub cards: Option<(u64, Cards)>,
     /// Engine and table for calls on streams of a device, where the communicator has one.
@@ -63,7 +60,7 @@ pub(in crate::comm) struct Members {
     pub rank: u32,
     pub nranks: u32,
     /// Which rank lives where.
-    pub nodes: Nodes,
+    pub nodes: Arc<Nodes>,
     /// Channels that collectives begin on in turn; 1 if on the first.
     pub turns: u16,
     /// Types and operations that the network folds, if it folds.
@@ -84,10 +81,8 @@ pub(in crate::comm) struct Reused {
 pub(in crate::comm) struct Totals {
     /// Collectives begun.
     pub calls: u64,
-    /// Steps that the plans of all finished calls have.
+    /// Steps that the plans of all calls have which needed no launch.
     pub steps_planned: u64,
-    /// Calls whose ranks read each other's buffers where they lie.
-    pub direct_calls: u64,
     /// Steps of the one-shot plan of each collective, by its number.
     pub small_steps: [u64; Collective::NUMBERS],
 }

@@ -33,7 +33,7 @@ pub mod device;
 pub mod host;
 pub mod operation;
 pub mod order;
-pub mod pushed;
+mod pushed;
 pub mod reach;
 pub mod sim;
 pub mod stop;

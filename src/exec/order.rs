@@ -45,6 +45,32 @@ pub struct LaunchOrder {
 unsafe impl Send for LaunchOrder {}
 
 impl LaunchOrder {
+    /// A launch that moves blocks of `count` bytes as they are, each in a slot, on the connections
+    /// that the plan names.
+    pub fn of_bytes(shape: Shape, send: *const u8, recv: *mut u8, count: usize) -> LaunchOrder {
+        let (collective, nranks) = (shape.collective, shape.nranks);
+        LaunchOrder {
+            shape,
+            placing: Placing::Planned,
+            protocol: Protocol::Simple,
+            geometry: Geometry::bundle(count * Geometry::SLOTS as usize),
+            send,
+            recv,
+            in_place: false,
+            count,
+            blocks: (
+                collective.input_blocks(nranks),
+                collective.output_blocks(nranks),
+            ),
+            combine: Combine::copy(DataType::Uint8),
+            signature: 0,
+            folding: None,
+            reach: None,
+            follows: false,
+            meets: false,
+        }
+    }
+
     /// Bytes of the data, or of a block.
     pub fn bytes(&self) -> usize {
         self.count * self.combine.element_bytes()
@@ -64,6 +90,37 @@ impl LaunchOrder {
             self.bytes() * blocks.0 as usize,
             self.bytes() * blocks.1 as usize,
         )
+    }
+}
+
+/// A call that reads the buffers of all ranks where they lie, if these can be read there.
+pub struct DirectOrder {
+    /// Over slots: what runs where a card says no.
+    pub otherwise: LaunchOrder,
+    /// Shape of the plan that reads buffers.
+    pub shape: Shape,
+    /// Its slices: bytes that a token stands for.
+    pub geometry: Geometry,
+    /// Cards are shown. Else that is decided when the call begins: by then all earlier calls have
+    /// ended, on every rank.
+    pub is_decided: bool,
+}
+
+impl DirectOrder {
+    /// The launch that follows when all cards are there: over the buffers that are reached, if any.
+    pub fn launch(self, reached: Option<PeerBuffers>) -> LaunchOrder {
+        if reached.is_none() {
+            return self.otherwise;
+        }
+        LaunchOrder {
+            shape: self.shape,
+            placing: Placing::Planned,
+            protocol: Protocol::Simple,
+            geometry: self.geometry,
+            folding: None,
+            reach: reached,
+            ..self.otherwise
+        }
     }
 }
 
@@ -138,3 +195,5 @@ impl MessageOrder {
 
 /// Makes the plan of a shape, where an engine has none yet.
 pub type Planner<'a> = &'a dyn Fn(&Shape) -> Result<Plan>;
+/// A planner that an engine keeps.
+pub type OwnPlanner = Box<dyn Fn(&Shape) -> Result<Plan> + Send>;

@@ -117,39 +117,23 @@ pub fn exposed(order: &LaunchOrder, page: usize) -> Option<Exposed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dtype::DataType;
-    use crate::exec::combine::Combine;
-    use crate::plan::{Algorithm, Geometry, Placing, Protocol};
+    use crate::plan::Algorithm;
 
     const PAGE: usize = 4096;
 
     /// A call of one rank of some, whose root is rank 0, with blocks of so many bytes.
     fn order(collective: Collective, ranks: [u32; 2], recv: usize, block: usize) -> LaunchOrder {
         let [rank, nranks] = ranks;
-        LaunchOrder {
-            shape: Shape {
-                collective,
-                algorithm: Algorithm::TwoShot,
-                rank,
-                nranks,
-                root: 0,
-                channels: 1,
-            },
-            placing: Placing::Planned,
-            protocol: Protocol::Simple,
-            geometry: Geometry::bundle(1 << 20),
-            send: std::ptr::null(),
-            recv: std::ptr::with_exposed_provenance_mut(recv),
-            in_place: false,
-            count: block,
-            blocks: (1, 1),
-            combine: Combine::copy(DataType::Uint8),
-            signature: 0,
-            folding: None,
-            reach: None,
-            follows: false,
-            meets: false,
-        }
+        let shape = Shape {
+            collective,
+            algorithm: Algorithm::TwoShot,
+            rank,
+            nranks,
+            root: 0,
+            channels: 1,
+        };
+        let recv = std::ptr::with_exposed_provenance_mut(recv);
+        LaunchOrder::of_bytes(shape, std::ptr::null(), recv, block)
     }
 
     #[test]

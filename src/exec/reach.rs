@@ -62,6 +62,70 @@ pub trait ShowCopy: Send + Sync {
     fn show(&self, part: &Range<usize>) -> Result<()>;
 }
 
+/// Where one buffer of a rank lies, as its card says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct CardPlace {
+    /// In its own process.
+    pub address: u64,
+    /// Number of the allocation; 0 if none.
+    pub number: u64,
+    /// Bytes from the start of the allocation.
+    pub offset: u64,
+    /// Not 0: its owner can take it back from peers that write there.
+    pub may_be_written: u64,
+    /// 0, or the bytes of a registration that peers map by its parts.
+    pub window: u64,
+}
+
+impl CardPlace {
+    /// Number of a buffer that a rank does not have, such as what only a root sends.
+    pub const NO_BUFFER: u64 = u64::MAX;
+
+    /// Whether other processes can map it, or need not.
+    pub fn is_known(&self) -> bool {
+        self.number != 0
+    }
+}
+
+/// Buffers of the ranks of a node, as one of the ranks finds and reaches them.
+pub trait NodeBuffers: Send {
+    /// Bytes of a page.
+    fn page_bytes(&self) -> usize;
+
+    /// Whether a rank is a thread of this process.
+    fn is_of_this_process(&self, rank: usize) -> bool;
+
+    /// Whether a call of so many bytes reads private buffers of other processes. Pure in what all
+    /// ranks know.
+    fn reads_private(&self, bytes: usize) -> bool;
+
+    /// How often this process has freed memory that peers may have mapped.
+    fn freed(&mut self) -> u64;
+
+    /// Finds where a buffer of this rank lies. Its allocation is published before anybody can know
+    /// of it; `copies` gets those of its bytes that peers read in copies.
+    ///
+    /// # Errors
+    /// When the service of this process is gone.
+    fn find(
+        &mut self,
+        address: *const u8,
+        bytes: usize,
+        copies: &mut Vec<Copied>,
+    ) -> Result<CardPlace>;
+
+    /// Hears how often the process of a rank has freed memory: what was mapped of it before may be
+    /// other memory by now.
+    fn hear(&mut self, rank: usize, freed: u64);
+
+    /// How this rank reads a buffer of so many bytes of a rank, which is mapped if need be.
+    ///
+    /// # Errors
+    /// It cannot be mapped, or does not lie where its card says.
+    fn base(&mut self, rank: usize, place: &CardPlace, bytes: usize) -> Result<Base>;
+}
+
 /// Reads memory that this process cannot address.
 pub trait Fetch: Send + Sync {
     /// Copies `bytes` bytes from the address `from` of its owner to `to`.

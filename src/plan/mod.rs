@@ -31,6 +31,7 @@ pub mod step;
 pub mod validate;
 pub mod window;
 
+pub use analysis::direct::Cards;
 pub use cache::Cache;
 pub use emit::Emitter;
 pub use emit::Runs;

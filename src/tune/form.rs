@@ -7,8 +7,9 @@
 //! **Idea.** The form is a field of the route ([`super::route`]), decided here and nowhere else, by
 //! facts that a communicator has when a call begins: the choice of the table, where the ranks are,
 //! the settings ([`FormFacts`]), and how the call is made ([`Called`]). Executors are named by it
-//! and ask nothing again. Two facts come later: what the cards of a call say ([`Cards`]), and how
-//! many words an exact sum has; a route is then made anew from them.
+//! and ask nothing again. Two facts come later: what the cards of a call say
+//! ([`crate::plan::Cards`]), and how many words an exact sum has; a route is then made anew from
+//! them.
 
 use super::Choice;
 use super::asked::{Asked, Called, Combining, OwnBlocks};
@@ -95,17 +96,6 @@ impl CallForm {
             CallForm::Waves => "waves",
         }
     }
-}
-
-/// The answer of the cards of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cards {
-    /// None were shown, as those of calls before were in vain.
-    NotShown,
-    /// Not all ranks can read the buffers of all others.
-    Private,
-    /// All ranks can.
-    Readable,
 }
 
 /// Facts of a communicator that decide the forms of its calls.

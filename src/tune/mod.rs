@@ -43,10 +43,11 @@ mod table;
 mod told;
 mod usual;
 
+pub use crate::plan::Cards;
 pub use allowed::{Allowed, Rule};
 pub use asked::{Asked, Called, Combining, OwnBlocks};
 pub use decided::Decided;
-pub use form::{CallForm, Cards, FormFacts};
+pub use form::{CallForm, FormFacts};
 pub use geometry::geometry;
 pub use grid::{CLASSES, Cell, class_of};
 pub use inputs::Inputs;

@@ -10,11 +10,11 @@
 //! anew from what their cards say ([`Route::after`]).
 
 use super::asked::{Asked, Called, Combining};
-use super::form::{CallForm, Cards};
+use super::form::CallForm;
 use super::messages::{as_messages, has_small_way};
 use super::{Candidate, Choice, Table, parts};
 use crate::algo;
-use crate::plan::{Algorithm, Collective};
+use crate::plan::{Algorithm, Cards, Collective};
 
 /// With a factor for each rank, the fold of a kernel marks its sources in a mask of 64 bits.
 const MOST_SCALED_RANKS: u32 = 64;

@@ -1,9 +1,9 @@
 //! The words for a route: one value, which is explained, traced, logged, reported and answered.
 
-use super::form::{CallForm, Cards};
+use super::form::CallForm;
 use super::{Asked, Choice, Route, Table, parts};
 use crate::algo;
-use crate::plan::{Algorithm, Collective};
+use crate::plan::{Algorithm, Cards, Collective};
 
 /// A route, and what its words need beside it.
 #[derive(Clone, Copy, Debug)]

@@ -84,7 +84,9 @@ pub(in crate::comm) fn add_to(
         ..
     } = route
     {
-        op.direct(order::order(exec, checked, combine, choice), checked.number);
+        op.number = Some(checked.number);
+        let order = order::direct_order(exec, checked, combine, choice);
+        exec.engine.add_direct(&mut op.flight, order);
         return Ok(());
     }
     let choice = route.choice(&checked.asked(), &exec.table);

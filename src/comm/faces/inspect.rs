@@ -168,12 +168,13 @@ impl Inspect for Communicator {
             None => (0, 0),
             Some(on) => (on.engine.steps_executed()?, on.steps_planned),
         };
-        let (host, of_host) = (exec.engine.steps_executed(), exec.counts.steps_planned);
+        let (host, short) = (exec.engine.steps_executed(), exec.counts.steps_planned);
+        let of_host = short + exec.engine.steps_planned();
         Ok((host + done, of_host + planned))
     }
 
     fn direct_calls(&self) -> Result<u64> {
-        Ok(self.queue.user()?.counts.direct_calls)
+        Ok(self.queue.user()?.engine.direct_launches())
     }
 
     fn executors(&self) -> Result<Ran> {

@@ -1,7 +1,6 @@
 //! Hands the parts of a call to the engine, and moves what is in flight.
 
-use super::direct::Card;
-use super::op::{CardStage, Next, Op, Step, Then};
+use super::op::{Op, Step};
 use super::order;
 use crate::base::Result;
 use crate::comm::calling::call::Call;
@@ -11,10 +10,8 @@ use crate::comm::owned::Exec;
 use crate::comm::queue::Queue;
 use crate::exec::combine::Combine;
 use crate::exec::order::LaunchOrder;
-use crate::exec::pushed;
 use crate::exec::{Progress, Stop};
 use crate::plan::{Algorithm, Collective};
-use crate::transport::memory;
 use crate::tune::{Cards, Choice, Route};
 
 /// Adds a collective (or its check) whose lanes all run at once.
@@ -26,7 +23,7 @@ pub(in crate::comm) fn collective(
     choice: Choice,
 ) -> Result<()> {
     let order = order::order(exec, checked, combine, choice);
-    order::begin(exec, &mut op.flight, order)
+    exec.engine.add(&mut op.flight, order)
 }
 
 /// Adds one message of a point-to-point bundle; messages with the same end follow each other.
@@ -49,7 +46,7 @@ fn following(
         meets,
         ..order::order(exec, checked, combine, choice)
     };
-    order::begin(exec, &mut op.flight, order)
+    exec.engine.add(&mut op.flight, order)
 }
 
 /// Adds one part of a call of blocks of different sizes.
@@ -96,7 +93,7 @@ pub(in crate::comm) fn part(
         blocks: (1, 1),
         ..order::order(exec, &checked, combine.clone(), choice)
     };
-    order::begin(exec, &mut op.flight, order)
+    exec.engine.add(&mut op.flight, order)
 }
 
 /// Moves what can move.
@@ -109,11 +106,6 @@ pub(in crate::comm) fn pass(
     exec: &mut Exec,
 ) -> std::result::Result<Step, Stop> {
     exec.may_panic("pass");
-    let to_show =
-        |next: &mut Next| matches!(next, Next::Direct(then) if then.cards != CardStage::Shown);
-    if let Some(Next::Direct(then)) = op.then.take_if(to_show) {
-        ask(queue, op, exec, then)?;
-    }
     let watchers = &mut op.watchers;
     let ended = |lane: usize| {
         // Thousands of messages may be watched one by one.
@@ -123,32 +115,19 @@ pub(in crate::comm) fn pass(
             watcher.finish(Ok(()));
         }
     };
+    let had_said = op.flight.said().is_some();
     // SAFETY: the buffers belong to the call until it completes, and the owner lock makes us
     // the only driver.
-    match unsafe { exec.engine.pass(&mut op.flight, ended)? } {
-        Progress::Done => Ok(go_on(queue, op, exec)?),
+    let passed = unsafe { exec.engine.pass(&mut op.flight, ended) };
+    if let (Some(number), Some(cards)) = (op.number, op.flight.said())
+        && !had_said
+    {
+        settle(queue, exec, number, cards);
+    }
+    match passed? {
+        Progress::Done => Ok(go_on(op, exec)?),
         going => Ok(going.into()),
     }
-}
-
-/// The first pass of such a call: the cards, unless the last ones were in vain.
-fn ask(queue: &Queue, op: &mut Op, exec: &mut Exec, mut then: Box<Then>) -> Result<()> {
-    if then.cards == CardStage::Undecided && !exec.direct.asks(then.order.bytes()) {
-        op.cards_said = Some(Cards::NotShown);
-        settle(queue, exec, then.number, Cards::NotShown);
-        return order::begin(exec, &mut op.flight, then.order);
-    }
-    then.cards = CardStage::Shown;
-    let ranks = exec.members.nranks as usize;
-    op.cards.clear();
-    op.cards.resize(ranks + 1, Card::default());
-    (op.cards[ranks], op.copies) = exec.direct.card(&then.order)?;
-    op.exposed = pushed::exposed(&then.order, memory::page_bytes());
-    let (all, own) = op.cards.split_at_mut(ranks);
-    let order = order::card_order(exec, &then.order, all, &own[0]);
-    order::begin(exec, &mut op.flight, order)?;
-    op.then = Some(Next::Direct(then));
-    Ok(())
 }
 
 /// Tells those who tell of calls what the cards of a collective have said.
@@ -160,43 +139,19 @@ pub(in crate::comm) fn settle(queue: &Queue, exec: &mut Exec, number: u64, cards
 }
 
 /// The launches so far have ended: what follows, if anything does.
-fn go_on(queue: &Queue, op: &mut Op, exec: &mut Exec) -> Result<Step> {
-    let Some(next) = op.then.take() else {
+fn go_on(op: &mut Op, exec: &mut Exec) -> Result<Step> {
+    let Some(mut exact) = op.exact.take() else {
         return Ok(Step::Done);
     };
     op.flight.clear();
-    match next {
-        Next::Direct(then) => begin_direct(queue, op, exec, *then)?,
-        Next::Exact(mut exact) => {
-            // SAFETY: the buffers belong to the call until it completes, and no launch is left.
-            let Some(checked) = (unsafe { exact.next(&mut exec.scratch.exact) }) else {
-                return Ok(Step::Done);
-            };
-            let choice = Route::launch(checked.call.collective, checked.bytes, &exec.table);
-            collective(op, exec, &checked, checked.combine(), choice)?;
-            op.then = Some(Next::Exact(exact));
-        }
-    }
+    // SAFETY: the buffers belong to the call until it completes, and no launch is left.
+    let Some(checked) = (unsafe { exact.next(&mut exec.scratch.exact) }) else {
+        return Ok(Step::Done);
+    };
+    let choice = Route::launch(checked.call.collective, checked.bytes, &exec.table);
+    collective(op, exec, &checked, checked.combine(), choice)?;
+    op.exact = Some(exact);
     Ok(Step::Moved)
-}
-
-/// All cards are there: the call itself.
-fn begin_direct(queue: &Queue, op: &mut Op, exec: &mut Exec, then: Then) -> Result<()> {
-    let cards = &op.cards[..exec.members.nranks as usize];
-    let copies = std::mem::take(&mut op.copies);
-    let reached = exec.direct.reached(cards, &then.order, copies)?;
-    let said = match reached {
-        Some(_) => Cards::Readable,
-        None => Cards::Private,
-    };
-    op.cards_said = Some(said);
-    settle(queue, exec, then.number, said);
-    let Some(reached) = reached else {
-        op.exposed = None;
-        return order::begin(exec, &mut op.flight, then.order);
-    };
-    let order = order::direct_order(then.order, reached);
-    order::begin(exec, &mut op.flight, order)
 }
 
 /// Whether arrived blocks are folded in the order of ranks. Only the first 64 sources of a fold can

@@ -1,16 +1,12 @@
 //! From a checked call to the order that an engine is handed.
 
 use crate::algo;
-use crate::base::Result;
 use crate::comm::calling::checked::Checked;
 use crate::comm::calling::placing;
 use crate::comm::owned::Exec;
-use crate::dtype::DataType;
-use crate::exec::HostFlight;
 use crate::exec::combine::Combine;
-use crate::exec::order::LaunchOrder;
-use crate::exec::reach::PeerBuffers;
-use crate::plan::{Algorithm, Collective, Geometry, Placing, Protocol, Shape};
+use crate::exec::order::{DirectOrder, LaunchOrder};
+use crate::plan::{Algorithm, Geometry, Shape};
 use crate::tune::Choice;
 
 /// Bytes that a token of a direct call stands for, at most: large enough to cost nothing beside
@@ -88,74 +84,23 @@ pub(in crate::comm) fn order(
     }
 }
 
-/// The order by which ranks show their cards before a call: that of this rank lies in `own`, and
-/// those of all go to `all`.
-pub(in crate::comm) fn card_order<T>(
+/// The order for a call whose ranks read each other's buffers where they lie, if all can.
+pub(in crate::comm) fn direct_order(
     exec: &Exec,
-    call: &LaunchOrder,
-    all: &mut [T],
-    own: &T,
-) -> LaunchOrder {
-    let (collective, algorithm) = (Collective::AllGather, Algorithm::OneShot);
-    let usual = Choice::plain(collective, algorithm, 1).protocol;
-    let memory = (exec.sizes.buffer, exec.sizes.eager);
-    LaunchOrder {
-        shape: Shape {
-            collective,
-            algorithm,
-            root: 0,
-            channels: 1,
-            ..call.shape
-        },
-        placing: Placing::Planned,
-        protocol: Protocol::Simple,
-        geometry: crate::tune::geometry(collective, algorithm, usual, memory),
-        send: std::ptr::from_ref(own).cast(),
-        recv: all.as_mut_ptr().cast(),
-        in_place: false,
-        count: size_of::<T>(),
-        blocks: (1, call.shape.nranks),
-        combine: Combine::copy(DataType::Uint8),
-        // That of the call itself: ranks that disagree hear of it now.
-        signature: call.signature,
-        folding: None,
-        reach: None,
-        follows: false,
-        meets: false,
-    }
-}
-
-/// The order for a call whose buffers all ranks reach where they lie.
-pub(in crate::comm) fn direct_order(call: LaunchOrder, reached: PeerBuffers) -> LaunchOrder {
-    let algorithm = algo::direct(call.shape.collective).unwrap_or(Algorithm::TwoShot);
-    LaunchOrder {
+    checked: &Checked,
+    combine: Combine,
+    choice: Choice,
+) -> DirectOrder {
+    let otherwise = order(exec, checked, combine, choice);
+    let algorithm = algo::direct(checked.call.collective).unwrap_or(Algorithm::TwoShot);
+    DirectOrder {
         shape: Shape {
             algorithm,
             channels: 1,
-            ..call.shape
+            ..otherwise.shape
         },
-        placing: Placing::Planned,
-        protocol: Protocol::Simple,
         geometry: Geometry::bundle(DIRECT_SLICE_BYTES * Geometry::SLOTS as usize),
-        folding: None,
-        reach: Some(reached),
-        ..call
+        is_decided: false,
+        otherwise,
     }
-}
-
-/// Hands an order to the engine.
-///
-/// # Errors
-/// A connection cannot be made, or a token cannot hold its chunks.
-pub(in crate::comm) fn begin(
-    exec: &mut Exec,
-    flight: &mut HostFlight,
-    order: LaunchOrder,
-) -> Result<()> {
-    let nodes = &exec.members.nodes;
-    let planner = |shape: &Shape| crate::algo::plan(shape, nodes);
-    let is_direct = order.reach.is_some();
-    exec.counts.steps_planned += exec.engine.add(flight, order, &planner)?;
-    exec.counts.direct_calls += u64::from(is_direct);
-    Ok(())
 }

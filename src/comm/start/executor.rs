@@ -12,16 +12,19 @@ use crate::comm::network::Network;
 use crate::comm::owned::Exec;
 use crate::comm::owned::{self, Faults, Members, Reused, Sizes, Totals};
 use crate::config::{self, Settings};
+use crate::exec::host::cards::CardExchange;
 use crate::exec::host::trials::{LEAST_OVER_SLOTS, StoreTrials};
 use crate::exec::host::{HostEngine, Wires, launch};
-use crate::plan::{Geometry, Nodes};
+use crate::exec::order::OwnPlanner;
+use crate::plan::{Algorithm, Collective, Geometry, Nodes};
 use crate::proxy::service::Address;
 use crate::transport::cma::{Mark, MarkCard};
 use crate::transport::segment::Nonce;
 use crate::tune::form::WAITED_BELOW;
 use crate::tune::stores::Stores;
-use crate::tune::{Inputs, Table};
+use crate::tune::{self, Choice, Inputs, Table};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 // Launches try kinds of store from this size on, and a message that is waited for does not.
 const _: () = assert!(WAITED_BELOW == LEAST_OVER_SLOTS);
@@ -59,12 +62,15 @@ pub(in crate::comm) fn exec(
     let trials = StoreTrials::new(told_to_stream(settings));
     // A plan whose connections take channels in turn is there once for each.
     let plans = (owned::PLANS + owned::PLANS_PER_RANK * nranks as usize) * usize::from(turns);
+    let memory = (slot_bytes(settings) * Geometry::SLOTS as usize, EAGER_BYTES);
+    let cards = CardExchange::new(Box::new(direct), card_geometry(memory));
+    let nodes = Arc::new(nodes);
+    let planner = planner(&nodes);
     Exec {
-        engine: HostEngine::new(wires, plans, stream_bytes, trials),
-        direct,
+        engine: HostEngine::new(wires, plans, stream_bytes, trials, planner, cards),
         sizes: Sizes {
-            buffer: slot_bytes(settings) * Geometry::SLOTS as usize,
-            eager: EAGER_BYTES,
+            buffer: memory.0,
+            eager: memory.1,
         },
         table: Table::remembered(inputs),
         in_flight: VecDeque::new(),
@@ -76,7 +82,6 @@ pub(in crate::comm) fn exec(
         counts: Totals {
             calls: 0,
             steps_planned: 0,
-            direct_calls: 0,
             small_steps: owned::small_steps(rank.0, &nodes),
         },
         members: Members {
@@ -92,6 +97,19 @@ pub(in crate::comm) fn exec(
         stalled: Stood::default(),
         faults: Faults::new(flip.map(|flip| (flip.call, flip.slot))),
     }
+}
+
+/// The planner of an engine whose ranks are so on their nodes.
+fn planner(nodes: &Arc<Nodes>) -> OwnPlanner {
+    let nodes = Arc::clone(nodes);
+    Box::new(move |shape| crate::algo::plan(shape, &nodes))
+}
+
+/// Slots and slices of the tokens that hold cards, which go over fans.
+fn card_geometry(memory: (usize, usize)) -> Geometry {
+    let (collective, algorithm) = (Collective::AllGather, Algorithm::OneShot);
+    let protocol = Choice::plain(collective, algorithm, 1).protocol;
+    tune::geometry(collective, algorithm, protocol, memory)
 }
 
 /// Whether the settings say that results are written past the cache, or that they are not.

@@ -5,6 +5,7 @@
 //! windows of an order -> [`HostEngine::pass`] lets every lane move ([`super::interpreter`]).
 //! Small calls and messages have shorter ways ([`super::oneshot`], [`super::exchange`]).
 
+use super::cards::CardExchange;
 use super::exchange::{self, Bundle, RootedExchange};
 use super::flight::{HostFlight, Run};
 use super::kernel::Kernels;
@@ -18,10 +19,10 @@ use super::wires::Wires;
 use crate::base::{Error, Result, clock};
 use crate::dtype;
 use crate::exec::Waiting;
-use crate::exec::order::{LaunchOrder, MessageOrder, Planner, SmallOrder};
+use crate::exec::order::{DirectOrder, LaunchOrder, MessageOrder, OwnPlanner, SmallOrder};
 use crate::exec::stop::{Progress, Stop};
 use crate::plan::cache::Key;
-use crate::plan::{Cache, Geometry, Placing, Protocol};
+use crate::plan::{Cache, Cards, Geometry, Placing, Protocol};
 use crate::wire::ports::Ports;
 use std::sync::Arc;
 
@@ -29,7 +30,10 @@ use std::sync::Arc;
 pub struct HostEngine {
     /// All connections.
     pub wires: Wires,
+    planner: OwnPlanner,
     plans: Cache<Bound>,
+    /// Cards of calls that may be direct.
+    pub cards: CardExchange,
     /// Fold functions of each type and operation.
     pub kernels: Kernels,
     /// How results are written.
@@ -40,29 +44,39 @@ pub struct HostEngine {
     pub bundle: Bundle,
     /// The last run of a bundle on each end.
     latest: Latest,
+    /// Steps of all launches so far.
+    steps_planned: u64,
+    /// Launches so far whose ranks read each other's buffers where they lie.
+    direct_launches: u64,
     /// How many plans are still bound until one is refused: fault injection for tests.
     #[cfg(test)]
     refuses_to_bind: Option<u32>,
 }
 
 impl HostEngine {
-    /// Over these connections, with memory for `plans` bound plans; slices of `stream_bytes` and
-    /// more are written to slots past the cache.
+    /// Over these connections, with memory for `plans` bound plans, which `planner` makes; slices
+    /// of `stream_bytes` and more are written to slots past the cache.
     pub fn new(
         mut wires: Wires,
         plans: usize,
         stream_bytes: usize,
         trials: StoreTrials,
+        planner: OwnPlanner,
+        cards: CardExchange,
     ) -> HostEngine {
         let ranks = wires.ranks();
         wires.stream_bytes = stream_bytes;
         HostEngine {
             kernels: Kernels::new(ranks as u32),
+            planner,
             plans: Cache::new(plans),
+            cards,
             trials,
             sources: Sources::for_ranks(ranks),
             bundle: Bundle::default(),
             latest: Latest::default(),
+            steps_planned: 0,
+            direct_launches: 0,
             #[cfg(test)]
             refuses_to_bind: None,
             wires,
@@ -83,6 +97,16 @@ impl HostEngine {
     /// Steps executed since the communicator was made.
     pub fn steps_executed(&self) -> u64 {
         self.wires.steps_executed
+    }
+
+    /// Steps of the plans that were launched since the communicator was made.
+    pub fn steps_planned(&self) -> u64 {
+        self.steps_planned
+    }
+
+    /// Launches since the communicator was made whose ranks read each other's buffers.
+    pub fn direct_launches(&self) -> u64 {
+        self.direct_launches
     }
 
     /// Gives memory back that only launches need.
@@ -115,13 +139,13 @@ impl HostEngine {
         Ok(())
     }
 
-    fn bound(&mut self, key: Key, planner: Planner<'_>) -> Result<Arc<Bound>> {
+    fn bound(&mut self, key: Key) -> Result<Arc<Bound>> {
         self.may_refuse()?;
         if let Some(plan) = self.plans.find(&key) {
             return Ok(plan);
         }
         let (shape, protocol, placing) = key;
-        let mut plan = planner(&shape)?;
+        let mut plan = (self.planner)(&shape)?;
         if self.wires.carried.somewhere() {
             let is_remote = |rank| self.wires.carried.is_remote(rank as usize);
             placing.place(&mut plan, self.wires.channels(), is_remote);
@@ -131,12 +155,7 @@ impl HostEngine {
     }
 
     /// Binds the plan of an order to buffers, sizes and connections.
-    fn launch(
-        &mut self,
-        order: &mut LaunchOrder,
-        planner: Planner<'_>,
-        beside: &[Launch],
-    ) -> Result<Launch> {
+    fn launch(&mut self, order: &mut LaunchOrder, beside: &[Launch]) -> Result<Launch> {
         let kernel = self.kernels.of(&order.combine)?;
         let mut geometry = order.geometry;
         if self.wires.carried.somewhere() && order.reach.is_none() {
@@ -144,11 +163,11 @@ impl HostEngine {
             geometry.slice_steps = 1;
         }
         let (shape, wanted, placing) = (order.shape, order.protocol, order.placing);
-        let mut plan = self.bound((shape, wanted, placing), planner)?;
+        let mut plan = self.bound((shape, wanted, placing))?;
         // Elements of exact sums may be too large for lines, and the tuner does not know types.
         let fitting = launch::protocol(plan.pieces(), wanted, &geometry, kernel.element_bytes);
         if fitting != wanted {
-            plan = self.bound((shape, fitting, placing), planner)?;
+            plan = self.bound((shape, fitting, placing))?;
         }
         if order.reach.is_some() && !plan.is_direct {
             let what = "a call without a direct form was to be direct";
@@ -182,17 +201,12 @@ impl HostEngine {
         Ok(launch)
     }
 
-    /// Adds a launch to a flight. Returns how many steps it has.
+    /// Adds a launch to a flight.
     ///
     /// # Errors
     /// A connection cannot be made, or a token cannot hold its chunks.
-    pub fn add(
-        &mut self,
-        flight: &mut HostFlight,
-        mut order: LaunchOrder,
-        planner: Planner<'_>,
-    ) -> Result<u64> {
-        let launch = self.launch(&mut order, planner, &flight.launches)?;
+    pub fn add(&mut self, flight: &mut HostFlight, mut order: LaunchOrder) -> Result<()> {
+        let launch = self.launch(&mut order, &flight.launches)?;
         flight.eager |= launch.plan.has_fans;
         let mut after = None;
         if order.follows {
@@ -203,20 +217,46 @@ impl HostEngine {
             let number = flight.lanes();
             after = end.and_then(|&end| self.latest.replace(flight.stamp, end, number));
         }
-        let mut steps = 0;
         for lane in 0..launch.plan.lanes().len() {
             let mut window = launch.window(lane, order.count, order.blocks);
             if order.meets && self.wires.meets_afar(&order.shape) {
                 window = window.and_empty_rounds(u64::from(Geometry::SLOTS));
             }
-            steps += launch.plan.lane_steps_per_round(lane) * window.rounds();
+            self.steps_planned += launch.plan.lane_steps_per_round(lane) * window.rounds();
             flight.push(lane, window, after);
         }
+        self.direct_launches += u64::from(launch.direct.is_some());
         flight.launches.push(launch);
-        Ok(steps)
+        Ok(())
     }
 
-    /// Moves what can move; `ended` is told the number of each lane that ends.
+    /// Adds a call that may be direct, alone, to a flight; its launches follow as it goes on.
+    pub fn add_direct(&mut self, flight: &mut HostFlight, order: DirectOrder) {
+        flight.shown.order = Some(Box::new(order));
+    }
+
+    /// The beginning of a call that may be direct: its cards, unless the last ones were in vain.
+    fn show_cards(&mut self, flight: &mut HostFlight, order: Box<DirectOrder>) -> Result<()> {
+        if !order.is_decided && !self.cards.asks(order.otherwise.bytes()) {
+            flight.shown.said = Some(Cards::NotShown);
+            return self.add(flight, order.launch(None));
+        }
+        let cards = self.cards.show(&order.otherwise, &mut flight.shown)?;
+        self.add(flight, cards)?;
+        flight.shown.order = Some(order);
+        flight.shown.is_shown = true;
+        Ok(())
+    }
+
+    /// All cards are there: the call itself.
+    fn take_cards(&mut self, flight: &mut HostFlight, order: Box<DirectOrder>) -> Result<()> {
+        flight.clear_launches();
+        let reached = self.cards.take(&order.otherwise, &mut flight.shown)?;
+        self.add(flight, order.launch(reached))
+    }
+
+    /// Moves what can move; `ended` is told the number of each lane that ends. A call that may be
+    /// direct shows its cards first, and goes on by what they say.
     ///
     /// # Errors
     /// A rank that called something else, or memory of a peer that cannot be read.
@@ -228,6 +268,11 @@ impl HostEngine {
         flight: &mut HostFlight,
         mut ended: impl FnMut(usize),
     ) -> std::result::Result<Progress, Stop> {
+        if !flight.shown.is_shown
+            && let Some(order) = flight.shown.order.take()
+        {
+            self.show_cards(flight, order)?;
+        }
         let HostFlight {
             launches,
             runs,
@@ -256,7 +301,13 @@ impl HostEngine {
             for (trial, begun) in launches.iter().filter_map(|launch| launch.trial) {
                 self.trials.ended(trial, begun.elapsed());
             }
-            return Ok(Progress::Done);
+            return match flight.shown.order.take() {
+                None => Ok(Progress::Done),
+                Some(order) => {
+                    self.take_cards(flight, order)?;
+                    Ok(Progress::Moved(self.wires.me()))
+                }
+            };
         }
         Ok(match passed.missing {
             Some(peer) if !passed.moved => Progress::Blocked(peer),

@@ -1,9 +1,10 @@
 //! The launches of one call, or of a bundle of messages, on their way on host memory.
 
+use super::cards::ShownBuffers;
 use super::interpreter::LaneRun;
 use super::launch::Launch;
 use super::schedule::Schedule;
-use crate::plan::Window;
+use crate::plan::{Cards, Window};
 
 /// Lane runs that a flight keeps for the next call.
 const SPARE_RUNS: usize = 64;
@@ -17,6 +18,8 @@ pub struct HostFlight {
     pub(super) stamp: u64,
     /// Fans were used: an epoch ends with the flight.
     pub(super) eager: bool,
+    /// The call that may be direct, if it is one.
+    pub(super) shown: ShownBuffers,
 }
 
 /// One lane of one launch.
@@ -26,8 +29,14 @@ pub(super) struct Run {
 }
 
 impl HostFlight {
-    /// Forgets the launches, which have ended, and keeps their memory.
+    /// Forgets the call, which has ended, and keeps memory.
     pub fn clear(&mut self) {
+        self.shown.clear();
+        self.clear_launches();
+    }
+
+    /// Forgets the launches, which have ended, and keeps their memory.
+    pub(super) fn clear_launches(&mut self) {
         self.launches.clear();
         self.runs.clear(SPARE_RUNS);
         self.stamp = 0;
@@ -39,9 +48,28 @@ impl HostFlight {
         self.runs.len()
     }
 
-    /// Whether peers may be reading the buffers of a launch, or writing into them.
+    /// Whether peers may be reading its buffers, or writing into them.
     pub fn is_direct(&self) -> bool {
-        self.launches.iter().any(|launch| launch.direct.is_some())
+        let direct = |launch: &Launch| launch.direct.is_some();
+        self.shown.exposed.is_some() || self.launches.iter().any(direct)
+    }
+
+    /// The memory of this rank into which peers may be writing: first byte, length.
+    pub fn written(&self) -> impl Iterator<Item = (*mut u8, usize)> {
+        let parts = self.shown.exposed.into_iter().flatten();
+        parts.map(|(address, bytes)| (std::ptr::with_exposed_provenance_mut(address), bytes))
+    }
+
+    /// The call that may be direct shows its cards: that was decided already.
+    pub fn shows_cards(&mut self) {
+        if let Some(order) = &mut self.shown.order {
+            order.is_decided = true;
+        }
+    }
+
+    /// The answer of its cards, if they have given it.
+    pub fn said(&self) -> Option<Cards> {
+        self.shown.said
     }
 
     pub(super) fn push(&mut self, lane: usize, window: Window, after: Option<usize>) {

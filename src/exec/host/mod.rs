@@ -8,6 +8,9 @@
 //! one-shot calls, and [`exchange`] what is a message or some, of which [`message`] moves the
 //! tokens; tests compare them with those of the plans. [`engine`] is what communicators see of it.
 //!
+//! Buffers that are read where they lie need no slots ([`direct`]); whether they can be is asked by
+//! [`cards`], before the call and inside of its flight.
+//!
 //! **Terms.** *Launch*: a plan with buffers, sizes, fold and connections. *Flight*: launches on
 //! their way together. *Lane run*: a lane on its way. *Kernel*: the fold functions of one type and
 //! operation. *Straight*: payload that goes to another node from where it lies, without a slot.
@@ -15,6 +18,7 @@
 //! Reference: T. Hoefler, C. Siebert, A. Lumsdaine, "Group Operation Assembly Language: a flexible
 //! way to express collective communication", ICPP 2009.
 
+pub mod cards;
 pub mod carried;
 mod direct;
 pub mod engine;
