@@ -1,8 +1,8 @@
 //! The machine: processors on top, below them switches and caches, below those GPUs, ranks and
 //! NICs, at the bottom what joins the GPUs. Channels stand as dots below the NIC they use.
 
-use super::canvas::{ASIDE, Canvas, Frame, PLAIN, colour, plain, shortened};
 use super::sheet::{MARGIN, PAGE, Sheet, gigabytes, tint};
+use crate::canvas::{ASIDE, Canvas, Frame, PLAIN, colour, plain, shortened};
 use kolo::topo::graph::{Graph, GraphLink, LinkKind, NodeKind};
 use kolo::topo::nic;
 use kolo::topo::node_graph::RingPart;
@@ -359,7 +359,7 @@ fn legend(graph: &Graph, canvas: &mut Canvas, y: f64, has_ports: bool) -> f64 {
         canvas.line((x, y - 4.), (x + 22., y - 4.), stroke(kind), 3.);
         x += 28.;
         canvas.text(x, y, &text, PLAIN);
-        x += super::canvas::text_width(&text, 12.) + 26.;
+        x += crate::canvas::text_width(&text, 12.) + 26.;
     }
     if has_ports {
         canvas.dot(x + 5., y - 4., 5., ASIDE, "none");

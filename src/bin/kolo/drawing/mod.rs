@@ -6,7 +6,6 @@
 //! inside them. A channel has one colour everywhere. Channels with equal rings are drawn once,
 //! nodes beyond a few are counted and not drawn.
 
-mod canvas;
 mod machine;
 pub mod render;
 pub mod report;
@@ -21,7 +20,7 @@ mod tests;
 
 pub use sheet::Sheet;
 
-use canvas::{Canvas, PLAIN, Pen};
+use crate::canvas::{Canvas, PLAIN, Pen};
 use sheet::{MARGIN, aside, gigabytes};
 
 /// The picture as SVG.

@@ -2,8 +2,8 @@
 //! in ring order. Else one line a node, ranks in ring order, and a line of the channel's colour
 //! that leads from each node to the next and back.
 
-use super::canvas::{Anchor, Canvas, Frame, Look, PLAIN, Pen, colour, plain};
 use super::sheet::{MARGIN, NODES_SHOWN, PAGE, Sheet, aside, heading, kind, shown, tint};
+use crate::canvas::{Anchor, Canvas, Frame, Look, PLAIN, Pen, colour, plain};
 use kolo::base::Rank;
 use kolo::topo::channels::Ring;
 use kolo::topo::graph::NodeKind;
@@ -51,7 +51,7 @@ pub(super) fn draw(sheet: &Sheet, canvas: &mut Canvas, top: f64) -> f64 {
             bold: true,
             ..PLAIN
         };
-        let name = super::canvas::shortened(&group.name(), 13., width - 40.);
+        let name = crate::canvas::shortened(&group.name(), 13., width - 40.);
         canvas.text(x + 18., y + 8., &name, pen);
         match on_circle {
             true => circle(sheet, canvas, ring, x + 10., y + 20., width.min(200.) - 30.),

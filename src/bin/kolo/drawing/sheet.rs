@@ -1,6 +1,6 @@
 //! The sheet that is drawn, and what all parts of the picture have in common.
 
-use super::canvas::{ASIDE, Canvas, PLAIN, Pen, text_width};
+use crate::canvas::{ASIDE, Canvas, PLAIN, Pen, text_width};
 use kolo::topo::channels::Channels;
 use kolo::topo::graph::NodeKind;
 use kolo::topo::search::Found;

@@ -1,7 +1,7 @@
 //! The trees: the two trees between nodes, and for each channel the chain inside the node.
 
-use super::canvas::{Anchor, Canvas, Frame, INK, Look, PLAIN, Pen, colour, plain};
 use super::sheet::{MARGIN, PAGE, Sheet, aside, heading, kind, shown, tint};
+use crate::canvas::{Anchor, Canvas, Frame, INK, Look, PLAIN, Pen, colour, plain};
 use kolo::topo::graph::NodeKind;
 use kolo::topo::node_graph::TreePart;
 
@@ -188,7 +188,7 @@ fn chains(sheet: &Sheet, canvas: &mut Canvas, top: f64) {
     let names: Vec<String> = groups.iter().map(|group| group.name()).collect();
     let longest = names
         .iter()
-        .map(|name| super::canvas::text_width(name, 12.))
+        .map(|name| crate::canvas::text_width(name, 12.))
         .fold(0., f64::max);
     let label = 34. + longest.min(220.) * 1.08;
     let members = sheet.found.graph.ranks.len().min(ON_LINE) as f64;
@@ -198,7 +198,7 @@ fn chains(sheet: &Sheet, canvas: &mut Canvas, top: f64) {
         let x = MARGIN + width * (at % across) as f64;
         let y = top + 44. * (at / across) as f64;
         canvas.dot(x + 6., y + 9., 6., colour(group.part), "none");
-        let name = super::canvas::shortened(name, 12., 220.);
+        let name = crate::canvas::shortened(name, 12., 220.);
         canvas.text(x + 18., y + 13., &name, PLAIN);
         chain(
             sheet,

@@ -12,13 +12,13 @@ const CHANNELS: [&str; 12] = [
 ];
 
 /// The colour of a channel (its part, before the doubling).
-pub(super) fn colour(part: usize) -> &'static str {
+pub(crate) fn colour(part: usize) -> &'static str {
     CHANNELS[part % CHANNELS.len()]
 }
 
 /// Where text stands relative to its point.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Anchor {
+pub(crate) enum Anchor {
     Start,
     Middle,
     End,
@@ -26,15 +26,15 @@ pub(super) enum Anchor {
 
 /// How text looks.
 #[derive(Clone, Copy)]
-pub(super) struct Pen<'a> {
-    pub(super) size: f64,
-    pub(super) colour: &'a str,
-    pub(super) bold: bool,
-    pub(super) anchor: Anchor,
+pub(crate) struct Pen<'a> {
+    pub(crate) size: f64,
+    pub(crate) colour: &'a str,
+    pub(crate) bold: bool,
+    pub(crate) anchor: Anchor,
 }
 
 /// Plain dark text that begins at its point.
-pub(super) const PLAIN: Pen = Pen {
+pub(crate) const PLAIN: Pen = Pen {
     size: 12.,
     colour: INK,
     bold: false,
@@ -42,36 +42,36 @@ pub(super) const PLAIN: Pen = Pen {
 };
 
 /// Dark, for text and outlines.
-pub(super) const INK: &str = "#222222";
+pub(crate) const INK: &str = "#222222";
 /// Grey, for what is said aside.
-pub(super) const ASIDE: &str = "#666666";
+pub(crate) const ASIDE: &str = "#666666";
 
 /// A box.
 #[derive(Clone, Copy)]
-pub(super) struct Frame {
-    pub(super) x: f64,
-    pub(super) y: f64,
-    pub(super) width: f64,
-    pub(super) height: f64,
+pub(crate) struct Frame {
+    pub(crate) x: f64,
+    pub(crate) y: f64,
+    pub(crate) width: f64,
+    pub(crate) height: f64,
 }
 
 impl Frame {
-    pub(super) fn middle(&self) -> (f64, f64) {
+    pub(crate) fn middle(&self) -> (f64, f64) {
         (self.x + self.width / 2., self.y + self.height / 2.)
     }
 
-    pub(super) fn bottom(&self) -> f64 {
+    pub(crate) fn bottom(&self) -> f64 {
         self.y + self.height
     }
 
-    pub(super) fn right(&self) -> f64 {
+    pub(crate) fn right(&self) -> f64 {
         self.x + self.width
     }
 }
 
 /// The sheet while it is drawn.
 #[derive(Default)]
-pub(super) struct Canvas {
+pub(crate) struct Canvas {
     body: String,
     /// How far to the right something was drawn.
     right: f64,
@@ -86,7 +86,7 @@ impl Canvas {
     }
 
     /// The document. `title` is what a viewer calls it.
-    pub(super) fn finish(self, title: &str) -> String {
+    pub(crate) fn finish(self, title: &str) -> String {
         let (width, height) = (self.right.ceil() + 24., self.bottom.ceil() + 24.);
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
@@ -114,7 +114,7 @@ impl Canvas {
         self.reach(frame.right(), frame.bottom());
     }
 
-    pub(super) fn dot(&mut self, x: f64, y: f64, radius: f64, fill: &str, stroke: &str) {
+    pub(crate) fn dot(&mut self, x: f64, y: f64, radius: f64, fill: &str, stroke: &str) {
         let _ = writeln!(
             self.body,
             "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius:.1}\" fill=\"{fill}\" \
@@ -123,7 +123,7 @@ impl Canvas {
         self.reach(x + radius, y + radius);
     }
 
-    pub(super) fn line(&mut self, from: (f64, f64), to: (f64, f64), stroke: &str, width: f64) {
+    pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), stroke: &str, width: f64) {
         self.path(
             &format!("M{:.1} {:.1}L{:.1} {:.1}", from.0, from.1, to.0, to.1),
             stroke,
@@ -133,7 +133,7 @@ impl Canvas {
     }
 
     /// Straight pieces from point to point.
-    pub(super) fn bent(&mut self, points: &[(f64, f64)], stroke: &str, width: f64) {
+    pub(crate) fn bent(&mut self, points: &[(f64, f64)], stroke: &str, width: f64) {
         let mut data = String::new();
         for (at, (x, y)) in points.iter().enumerate() {
             let _ = write!(data, "{}{x:.1} {y:.1}", if at == 0 { 'M' } else { 'L' });
@@ -143,7 +143,7 @@ impl Canvas {
     }
 
     /// A curve given as path data; its reach is the caller's to know.
-    pub(super) fn path(&mut self, data: &str, stroke: &str, width: f64) {
+    pub(crate) fn path(&mut self, data: &str, stroke: &str, width: f64) {
         let _ = writeln!(
             self.body,
             "<path d=\"{data}\" fill=\"none\" stroke=\"{stroke}\" stroke-width=\"{width:.1}\"/>"
@@ -151,7 +151,7 @@ impl Canvas {
     }
 
     /// A line with a head at its end.
-    pub(super) fn arrow(&mut self, from: (f64, f64), to: (f64, f64), stroke: &str, width: f64) {
+    pub(crate) fn arrow(&mut self, from: (f64, f64), to: (f64, f64), stroke: &str, width: f64) {
         let (dx, dy) = (to.0 - from.0, to.1 - from.1);
         let length = dx.hypot(dy).max(0.001);
         let (ux, uy) = (dx / length, dy / length);
@@ -172,7 +172,7 @@ impl Canvas {
     }
 
     /// Text whose baseline is at `y`.
-    pub(super) fn text(&mut self, x: f64, y: f64, text: &str, pen: Pen) {
+    pub(crate) fn text(&mut self, x: f64, y: f64, text: &str, pen: Pen) {
         let anchor = match pen.anchor {
             Anchor::Start => "start",
             Anchor::Middle => "middle",
@@ -201,7 +201,7 @@ impl Canvas {
     }
 
     /// A box with text in its middle, in the largest size up to `size` in which it fits.
-    pub(super) fn labelled(&mut self, frame: Frame, text: &str, look: Look) {
+    pub(crate) fn labelled(&mut self, frame: Frame, text: &str, look: Look) {
         self.rect(frame, look);
         let fitting = (frame.width - 3.) / text_width(text, 1.).max(0.001);
         let pen = Pen {
@@ -220,19 +220,19 @@ impl Canvas {
 
 /// How a box looks.
 #[derive(Clone, Copy)]
-pub(super) struct Look<'a> {
-    pub(super) fill: &'a str,
-    pub(super) stroke: &'a str,
-    pub(super) width: f64,
-    pub(super) ink: &'a str,
-    pub(super) size: f64,
-    pub(super) bold: bool,
+pub(crate) struct Look<'a> {
+    pub(crate) fill: &'a str,
+    pub(crate) stroke: &'a str,
+    pub(crate) width: f64,
+    pub(crate) ink: &'a str,
+    pub(crate) size: f64,
+    pub(crate) bold: bool,
     /// Whether the outline is dashed.
-    pub(super) dashed: bool,
+    pub(crate) dashed: bool,
 }
 
 /// A plain box in the colours of a fill and an outline.
-pub(super) fn plain<'a>(fill: &'a str, stroke: &'a str, size: f64) -> Look<'a> {
+pub(crate) fn plain<'a>(fill: &'a str, stroke: &'a str, size: f64) -> Look<'a> {
     Look {
         fill,
         stroke,
@@ -245,7 +245,7 @@ pub(super) fn plain<'a>(fill: &'a str, stroke: &'a str, size: f64) -> Look<'a> {
 }
 
 /// As wide as text of this size is in a wide font; most are narrower.
-pub(super) fn text_width(text: &str, size: f64) -> f64 {
+pub(crate) fn text_width(text: &str, size: f64) -> f64 {
     let width = |c: char| match c {
         'i' | 'l' | 'j' | '.' | ',' | ':' | '|' | ' ' | '/' | 't' | 'f' | '(' | ')' => 0.38,
         'M' | 'W' | 'm' | 'w' => 0.92,
@@ -256,7 +256,7 @@ pub(super) fn text_width(text: &str, size: f64) -> f64 {
 }
 
 /// Text cut so that it is not wider than this.
-pub(super) fn shortened(text: &str, size: f64, width: f64) -> String {
+pub(crate) fn shortened(text: &str, size: f64, width: f64) -> String {
     if text_width(text, size) <= width {
         return text.to_owned();
     }
