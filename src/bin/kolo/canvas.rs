@@ -98,7 +98,7 @@ impl Canvas {
         )
     }
 
-    fn rect(&mut self, frame: Frame, look: Look) {
+    pub(crate) fn rect(&mut self, frame: Frame, look: Look) {
         let Frame { x, y, .. } = frame;
         let dash = if look.dashed {
             " stroke-dasharray=\"3 2\""
@@ -134,12 +134,28 @@ impl Canvas {
 
     /// Straight pieces from point to point.
     pub(crate) fn bent(&mut self, points: &[(f64, f64)], stroke: &str, width: f64) {
+        let data = self.pieces(points);
+        self.path(&data, stroke, width);
+    }
+
+    /// Straight pieces from point to point, dashed.
+    pub(crate) fn dashed(&mut self, points: &[(f64, f64)], stroke: &str, width: f64) {
+        let data = self.pieces(points);
+        let _ = writeln!(
+            self.body,
+            "<path d=\"{data}\" fill=\"none\" stroke=\"{stroke}\" stroke-width=\"{width:.1}\" \
+             stroke-dasharray=\"5 4\"/>"
+        );
+    }
+
+    /// Path data of straight pieces.
+    fn pieces(&mut self, points: &[(f64, f64)]) -> String {
         let mut data = String::new();
         for (at, (x, y)) in points.iter().enumerate() {
             let _ = write!(data, "{}{x:.1} {y:.1}", if at == 0 { 'M' } else { 'L' });
             self.reach(*x, *y);
         }
-        self.path(&data, stroke, width);
+        data
     }
 
     /// A curve given as path data; its reach is the caller's to know.
@@ -159,20 +175,36 @@ impl Canvas {
         let base = (to.0 - ux * head, to.1 - uy * head);
         self.line(from, base, stroke, width);
         let half = head * 0.55;
-        let _ = writeln!(
-            self.body,
-            "<path d=\"M{:.1} {:.1}L{:.1} {:.1}L{:.1} {:.1}Z\" fill=\"{stroke}\"/>",
-            to.0,
-            to.1,
-            base.0 - uy * half,
-            base.1 + ux * half,
-            base.0 + uy * half,
-            base.1 - ux * half
-        );
+        let left = (base.0 - uy * half, base.1 + ux * half);
+        let right = (base.0 + uy * half, base.1 - ux * half);
+        self.filled(&[to, left, right], stroke);
+    }
+
+    /// A polygon without an outline.
+    pub(crate) fn filled(&mut self, points: &[(f64, f64)], fill: &str) {
+        let data = self.pieces(points);
+        let _ = writeln!(self.body, "<path d=\"{data}Z\" fill=\"{fill}\"/>");
     }
 
     /// Text whose baseline is at `y`.
     pub(crate) fn text(&mut self, x: f64, y: f64, text: &str, pen: Pen) {
+        self.write(&format!("x=\"{x:.1}\" y=\"{y:.1}\""), text, pen);
+        let width = text_width(text, pen.size);
+        let right = match pen.anchor {
+            Anchor::Start => x + width,
+            Anchor::Middle => x + width / 2.,
+            Anchor::End => x,
+        };
+        self.reach(right, y + pen.size / 4.);
+    }
+
+    /// Text that is read from below upwards, with its baseline at `x`.
+    pub(crate) fn upright(&mut self, x: f64, y: f64, text: &str, pen: Pen) {
+        let place = format!("transform=\"translate({x:.1} {y:.1}) rotate(-90)\"");
+        self.write(&place, text, pen);
+    }
+
+    fn write(&mut self, place: &str, text: &str, pen: Pen) {
         let anchor = match pen.anchor {
             Anchor::Start => "start",
             Anchor::Middle => "middle",
@@ -185,19 +217,12 @@ impl Canvas {
         };
         let _ = writeln!(
             self.body,
-            "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{}\" fill=\"{}\" \
+            "<text {place} font-size=\"{}\" fill=\"{}\" \
              text-anchor=\"{anchor}\"{weight}>{}</text>",
             pen.size,
             pen.colour,
             escaped(text)
         );
-        let width = text_width(text, pen.size);
-        let right = match pen.anchor {
-            Anchor::Start => x + width,
-            Anchor::Middle => x + width / 2.,
-            Anchor::End => x,
-        };
-        self.reach(right, y + pen.size / 4.);
     }
 
     /// A box with text in its middle, in the largest size up to `size` in which it fits.

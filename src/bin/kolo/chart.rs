@@ -1,8 +1,8 @@
 //! Curves over sizes as an SVG: panels below each other, both axes logarithmic, each with a legend.
 
+use crate::canvas::{self, Anchor, Canvas, Frame, INK, PLAIN, Pen};
 use crate::question::bytes_text;
 use kolo::base::{Error, Result};
-use std::fmt::Write;
 use std::path::Path;
 
 /// One curve.
@@ -46,12 +46,7 @@ pub fn write(file: &Path, title: &str, panels: &[Panel]) -> Result<()> {
     })
 }
 
-/// Escapes the characters that mean something in XML.
-fn escaped(text: &str) -> String {
-    let text = text.replace('&', "&amp;").replace('<', "&lt;");
-    text.replace('>', "&gt;").replace('"', "&quot;")
-}
-
+/// Of axes and legend, where its names are short.
 const WIDTH: f64 = 960.0;
 /// Of one panel.
 const HEIGHT: f64 = 600.0;
@@ -63,8 +58,6 @@ const GAP: f64 = 14.0;
 const RIGHT: f64 = 170.0;
 const TOP: f64 = 56.0;
 const BOTTOM: f64 = 64.0;
-/// Of a letter in the legend, on average.
-const LETTER: f64 = 7.2;
 /// Of a letter at an axis, mostly a digit.
 const DIGIT: f64 = 8.2;
 
@@ -73,20 +66,27 @@ const COLOURS: [&str; 12] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6a3d9a", "#b15928",
     "#444444", "#e31a1c", "#1b7837", "#8c96c6",
 ];
-const MARKS: [&str; 3] = ["circle", "square", "diamond"];
 
-/// From values to places.
+/// Text of axes and legend.
+const LABEL: Pen = Pen {
+    size: 14.0,
+    ..PLAIN
+};
+
+/// From values to places on the sheet.
 struct Axes {
     x: (f64, f64),
     y: (f64, f64),
     /// Where it begins: the longest label and the title stand side by side before it.
     left: f64,
-    /// Right end.
     right: f64,
+    top: f64,
+    bottom: f64,
 }
 
 impl Axes {
-    fn new(panel: &Panel, width: f64) -> Axes {
+    /// Axes of a panel that begins so far down.
+    fn new(panel: &Panel, down: f64) -> Axes {
         let points = || panel.curves.iter().flat_map(|curve| &curve.points);
         let range = |values: &mut dyn Iterator<Item = f64>| {
             values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
@@ -103,7 +103,9 @@ impl Axes {
             x: (x.0, x.1.max(x.0 + 1.0)),
             y,
             left: TITLE + GAP + longest + GAP,
-            right: width - RIGHT,
+            right: WIDTH - RIGHT,
+            top: down + TOP,
+            bottom: down + HEIGHT - BOTTOM,
         }
     }
 
@@ -114,103 +116,79 @@ impl Axes {
 
     fn y(&self, value: f64) -> f64 {
         let part = (value.log10() - self.y.0) / (self.y.1 - self.y.0);
-        HEIGHT - BOTTOM - part * (HEIGHT - TOP - BOTTOM)
+        self.bottom - part * (self.bottom - self.top)
     }
 }
 
 fn draw(title: &str, panels: &[Panel]) -> String {
-    let names = panels.iter().flat_map(|panel| &panel.curves);
-    let longest = names.map(|curve| curve.name.chars().count()).max();
-    let width = WIDTH + (longest.unwrap_or(0) as f64 * LETTER + 60.0 - RIGHT).max(0.0);
-    let right = width - WIDTH;
-    let height = HEIGHT * panels.len() as f64;
-    let title = escaped(title);
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
-         viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" font-size=\"14\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
-         <text x=\"{TITLE}\" y=\"28\" font-size=\"18\" fill=\"#111\">{title}</text>\n"
-    );
+    let mut canvas = Canvas::default();
+    let heading = Pen {
+        size: 18.0,
+        ..PLAIN
+    };
+    canvas.text(TITLE, 28.0, title, heading);
     for (index, panel) in panels.iter().enumerate() {
-        let down = HEIGHT * index as f64;
-        let _ = writeln!(svg, "<g transform=\"translate(0 {down})\">");
-        one(&mut svg, panel, width - right);
-        svg.push_str("</g>\n");
+        let axes = Axes::new(panel, HEIGHT * index as f64);
+        grid(&mut canvas, &axes, panel);
+        for (index, curve) in panel.curves.iter().enumerate() {
+            line(&mut canvas, &axes, curve, index);
+        }
+        for &(size, value) in &panel.circles {
+            canvas.dot(axes.x(size), axes.y(value), 7.5, "none", INK);
+        }
+        legend(&mut canvas, panel, &axes);
     }
-    svg.push_str("</svg>\n");
-    svg
+    canvas.finish(title)
 }
 
-fn one(svg: &mut String, panel: &Panel, width: f64) {
-    let axes = Axes::new(panel, width);
-    grid(svg, &axes, panel);
-    for (index, curve) in panel.curves.iter().enumerate() {
-        line(svg, &axes, curve, index);
-    }
-    for &(size, value) in &panel.circles {
-        let _ = writeln!(
-            svg,
-            "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"7.5\" fill=\"none\" stroke=\"#111\" \
-             stroke-width=\"1.5\"/>",
-            axes.x(size),
-            axes.y(value)
-        );
-    }
-    legend(svg, panel, axes.right);
-}
-
-fn grid(svg: &mut String, axes: &Axes, panel: &Panel) {
-    let (left, right) = (axes.left, axes.right);
-    let (top, bottom) = (TOP, HEIGHT - BOTTOM);
+fn grid(canvas: &mut Canvas, axes: &Axes, panel: &Panel) {
+    let Axes {
+        left,
+        right,
+        top,
+        bottom,
+        ..
+    } = *axes;
+    let [centred, before] = [Anchor::Middle, Anchor::End].map(|anchor| Pen { anchor, ..LABEL });
     let every = (((axes.x.1 - axes.x.0) / 10.0).ceil() as i32).max(1);
     let mut power = axes.x.0.ceil() as i32;
     while f64::from(power) <= axes.x.1 {
         let x = axes.x(2f64.powi(power));
-        let label = bytes_text(2f64.powi(power));
-        let _ = writeln!(
-            svg,
-            "<line x1=\"{x:.1}\" y1=\"{top}\" x2=\"{x:.1}\" y2=\"{bottom}\" stroke=\"#ddd\"/>\
-             <text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"#333\">{label}</text>",
-            bottom + 20.0
-        );
+        canvas.line((x, top), (x, bottom), "#dddddd", 1.0);
+        canvas.text(x, bottom + 20.0, &bytes_text(2f64.powi(power)), centred);
         power += every;
     }
     for decade in axes.y.0 as i32..=axes.y.1 as i32 {
         let y = axes.y(10f64.powi(decade));
-        let label = (panel.label)(10f64.powi(decade));
-        let _ = writeln!(
-            svg,
-            "<line x1=\"{left}\" y1=\"{y:.1}\" x2=\"{right}\" y2=\"{y:.1}\" stroke=\"#bbb\"/>\
-             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\" fill=\"#333\">{label}</text>",
+        canvas.line((left, y), (right, y), "#bbbbbb", 1.0);
+        canvas.text(
             left - GAP,
-            y + 5.0
+            y + 5.0,
+            &(panel.label)(10f64.powi(decade)),
+            before,
         );
         if decade == axes.y.1 as i32 {
             break;
         }
         for step in 2..10 {
             let y = axes.y(f64::from(step) * 10f64.powi(decade));
-            let _ = writeln!(
-                svg,
-                "<line x1=\"{left}\" y1=\"{y:.1}\" x2=\"{right}\" y2=\"{y:.1}\" \
-                 stroke=\"#eee\"/>"
-            );
+            canvas.line((left, y), (right, y), "#eeeeee", 1.0);
         }
     }
-    let _ = writeln!(
-        svg,
-        "<rect x=\"{left}\" y=\"{top}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"none\" \
-         stroke=\"#555\"/>\
-         <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"#111\">size in bytes</text>\
-         <text transform=\"translate({TITLE} {:.1}) rotate(-90)\" text-anchor=\"middle\" \
-         fill=\"#111\">{}</text>",
-        right - left,
-        bottom - top,
+    let frame = Frame {
+        x: left,
+        y: top,
+        width: right - left,
+        height: bottom - top,
+    };
+    canvas.rect(frame, canvas::plain("none", "#555555", 0.0));
+    canvas.text(
         (left + right) / 2.0,
-        HEIGHT - 16.0,
-        (top + bottom) / 2.0,
-        panel.values
+        bottom + BOTTOM - 16.0,
+        "size in bytes",
+        centred,
     );
+    canvas.upright(TITLE, (top + bottom) / 2.0, panel.values, centred);
 }
 
 fn colour(index: usize) -> &'static str {
@@ -218,98 +196,57 @@ fn colour(index: usize) -> &'static str {
 }
 
 /// Certain stretches are solid, others dashed.
-fn line(svg: &mut String, axes: &Axes, curve: &Curve, index: usize) {
-    let colour = colour(index);
+fn line(canvas: &mut Canvas, axes: &Axes, curve: &Curve, index: usize) {
+    let place = |point: &(f64, f64, bool)| (axes.x(point.0), axes.y(point.1));
     for pair in curve.points.windows(2) {
-        let [from, to] = [pair[0], pair[1]];
-        let dash = match from.2 && to.2 {
-            true => "",
-            false => " stroke-dasharray=\"5 4\"",
-        };
-        let _ = writeln!(
-            svg,
-            "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" stroke=\"{colour}\" \
-             stroke-width=\"2\"{dash}/>",
-            axes.x(from.0),
-            axes.y(from.1),
-            axes.x(to.0),
-            axes.y(to.1)
-        );
+        let (from, to) = (place(&pair[0]), place(&pair[1]));
+        if pair[0].2 && pair[1].2 {
+            canvas.line(from, to, colour(index), 2.0);
+        } else {
+            canvas.dashed(&[from, to], colour(index), 2.0);
+        }
     }
-    for &(size, ns, _) in &curve.points {
-        mark(svg, (axes.x(size), axes.y(ns)), index);
+    for point in &curve.points {
+        mark(canvas, place(point), index);
     }
 }
 
-fn mark(svg: &mut String, (x, y): (f64, f64), index: usize) {
+/// A circle, a square or a diamond.
+fn mark(canvas: &mut Canvas, (x, y): (f64, f64), index: usize) {
     let colour = colour(index);
-    let _ = match MARKS[index % MARKS.len()] {
-        "circle" => writeln!(
-            svg,
-            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\" fill=\"{colour}\"/>"
+    match index % 3 {
+        0 => canvas.dot(x, y, 3.5, colour, colour),
+        1 => {
+            let (left, right, top, bottom) = (x - 3.5, x + 3.5, y - 3.5, y + 3.5);
+            let corners = [(left, top), (right, top), (right, bottom), (left, bottom)];
+            canvas.filled(&corners, colour);
+        }
+        _ => canvas.filled(
+            &[(x, y - 5.0), (x + 5.0, y), (x, y + 5.0), (x - 5.0, y)],
+            colour,
         ),
-        "square" => writeln!(
-            svg,
-            "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"7\" height=\"7\" fill=\"{colour}\"/>",
-            x - 3.5,
-            y - 3.5
-        ),
-        _ => writeln!(
-            svg,
-            "<path d=\"M {x:.1} {:.1} L {:.1} {y:.1} L {x:.1} {:.1} L {:.1} {y:.1} Z\" \
-             fill=\"{colour}\"/>",
-            y - 5.0,
-            x + 5.0,
-            y + 5.0,
-            x - 5.0
-        ),
-    };
+    }
 }
 
-fn legend(svg: &mut String, panel: &Panel, right: f64) {
-    let x = right + 18.0;
-    let row = |row: usize| TOP + 12.0 + 24.0 * row as f64;
+fn legend(canvas: &mut Canvas, panel: &Panel, axes: &Axes) {
+    let x = axes.right + 18.0;
+    let mut y = axes.top + 12.0;
     for (index, curve) in panel.curves.iter().enumerate() {
-        let y = row(index);
-        let _ = writeln!(
-            svg,
-            "<line x1=\"{x:.1}\" y1=\"{y:.1}\" x2=\"{:.1}\" y2=\"{y:.1}\" stroke=\"{}\" \
-             stroke-width=\"2\"/>",
-            x + 28.0,
-            colour(index)
-        );
-        mark(svg, (x + 14.0, y), index);
-        let _ = writeln!(
-            svg,
-            "<text x=\"{:.1}\" y=\"{:.1}\" fill=\"#111\">{}</text>",
-            x + 36.0,
-            y + 5.0,
-            escaped(&curve.name)
-        );
+        canvas.line((x, y), (x + 28.0, y), colour(index), 2.0);
+        mark(canvas, (x + 14.0, y), index);
+        canvas.text(x + 36.0, y + 5.0, &curve.name, LABEL);
+        y += 24.0;
     }
-    let mut next = row(panel.curves.len()) + 8.0;
+    y += 8.0;
     if !panel.circles.is_empty() {
-        let _ = writeln!(
-            svg,
-            "<circle cx=\"{:.1}\" cy=\"{next:.1}\" r=\"7.5\" fill=\"none\" stroke=\"#111\" \
-             stroke-width=\"1.5\"/><text x=\"{:.1}\" y=\"{:.1}\" fill=\"#111\">chosen</text>",
-            x + 14.0,
-            x + 36.0,
-            next + 5.0
-        );
-        next += 24.0;
+        canvas.dot(x + 14.0, y, 7.5, "none", INK);
+        canvas.text(x + 36.0, y + 5.0, "chosen", LABEL);
+        y += 24.0;
     }
     let certain = |curve: &Curve| curve.points.iter().all(|point| point.2);
     if !panel.curves.iter().all(certain) {
-        let _ = writeln!(
-            svg,
-            "<line x1=\"{x:.1}\" y1=\"{next:.1}\" x2=\"{:.1}\" y2=\"{next:.1}\" stroke=\"#111\" \
-             stroke-width=\"2\" stroke-dasharray=\"5 4\"/>\
-             <text x=\"{:.1}\" y=\"{:.1}\" fill=\"#111\">estimated</text>",
-            x + 28.0,
-            x + 36.0,
-            next + 5.0
-        );
+        canvas.dashed(&[(x, y), (x + 28.0, y)], INK, 2.0);
+        canvas.text(x + 36.0, y + 5.0, "estimated", LABEL);
     }
 }
 
