@@ -89,7 +89,7 @@ fn make(entries: &[&Entry], machine: &Cluster, ranks: u32) {
 fn run(entries: &[&Entry], machine: &Cluster) {
     let nodes = Nodes::uniform(machine.nodes, machine.per_node);
     let n = machine.nranks();
-    let setting = inputs(*machine).setting;
+    let setting = inputs(machine.clone()).setting;
     for entry in entries {
         let (collective, algorithm) = (entry.collective, entry.algorithm);
         let protocol = ProtocolChoice::of(collective, algorithm);
@@ -97,7 +97,7 @@ fn run(entries: &[&Entry], machine: &Cluster) {
         let sizes = |bytes: &&usize| entry.most_rounds == 0 || **bytes <= setting.eager_bytes;
         for bytes in SIZES.iter().filter(sizes) {
             let job = Job {
-                machine: *machine,
+                machine: machine.clone(),
                 costs: setting.costs,
                 count: bytes / 4,
                 element_bytes: 4,
@@ -117,7 +117,7 @@ fn main() {
         let n = machine.nranks();
         let meant = |e: &&Entry| !e.collective.is_point_to_point() && n <= e.most_ranks;
         let entries: Vec<&Entry> = REGISTRY.iter().filter(meant).collect();
-        let table = || time(|| drop(black_box(Table::new(inputs(machine)))));
+        let table = || time(|| drop(black_box(Table::new(inputs(machine.clone())))));
         let forms = (0..5).map(|_| table()).fold(f64::INFINITY, f64::min);
         print!("{nodes} nodes of {per_node} ranks: forms {forms:.2}");
         let shown = |what: &str, ms: f64| print!(", {what} {ms:.2} ({:.0})", ms / forms);

@@ -127,7 +127,7 @@ fn the_model_agrees_with_the_simulator() {
     let mut ratios: Vec<(f64, Shown)> = Vec::new();
     let mut priced = BTreeSet::new();
     for machine in machines() {
-        let setting = setting(machine, Costs::default());
+        let setting = setting(machine.clone(), Costs::default());
         let sizes = |entry: &'static Entry| SIZES.map(|bytes| (entry, bytes));
         for (entry, bytes) in REGISTRY.iter().flat_map(sizes) {
             if is_skipped(entry, bytes, &setting) {
@@ -147,7 +147,7 @@ fn the_model_agrees_with_the_simulator() {
                     collective,
                     algorithm,
                     protocol,
-                    machine,
+                    machine: machine.clone(),
                     bytes,
                     known,
                     estimate,

@@ -1,5 +1,7 @@
 //! Where ranks run: what any two of them share, and which links carry their bytes.
 
+use super::seating::{SeatList, Seating};
+
 /// The nearest thing that two ranks share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
@@ -29,13 +31,15 @@ impl Level {
     }
 }
 
-/// Where the ranks are. Ranks fill node after node, and inside a node socket after socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where the ranks are. Ranks fill node after node, each of which is dealt alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
     /// Nodes with ranks.
     pub nodes: u32,
     /// Ranks of a node.
     pub per_node: u32,
+    /// How they are dealt to sockets and caches.
+    pub seating: Seating,
     /// Sockets of a node.
     pub sockets: u32,
     /// Last-level caches of a socket.
@@ -50,9 +54,6 @@ pub struct Cluster {
     pub taper: u32,
 }
 
-/// Links of one token at most: interface out, leaf up, leaf down, interface in.
-pub const MOST_LINKS: usize = 4;
-
 impl Cluster {
     /// `nodes` nodes of `per_node` ranks, each node with one socket, cache and interface, and a
     /// core for every rank.
@@ -60,6 +61,7 @@ impl Cluster {
         Cluster {
             nodes: nodes.max(1),
             per_node: per_node.max(1),
+            seating: Seating::Block,
             sockets: 1,
             caches: 1,
             cores: 0,
@@ -77,6 +79,19 @@ impl Cluster {
         }
     }
 
+    /// `nodes` nodes whose ranks sit as listed.
+    pub fn listed(nodes: u32, listed: SeatList) -> Cluster {
+        let per_node = listed.len();
+        let cores = listed.cores();
+        Cluster {
+            sockets: listed.sockets(),
+            caches: listed.caches().div_ceil(listed.sockets()),
+            cores: if cores < per_node { cores } else { 0 },
+            seating: Seating::Listed(listed),
+            ..Cluster::uniform(nodes, per_node)
+        }
+    }
+
     /// Ranks of all nodes.
     pub fn nranks(&self) -> u32 {
         self.nodes * self.per_node
@@ -87,21 +102,53 @@ impl Cluster {
         rank / self.per_node
     }
 
+    /// The number of a rank on its node.
+    fn local(&self, rank: u32) -> u32 {
+        rank % self.per_node
+    }
+
     /// The socket of a rank, counted over all nodes.
     pub fn socket_of(&self, rank: u32) -> u32 {
-        self.group_of(rank, self.sockets.max(1))
+        let sockets = self.sockets.max(1);
+        let of_node = match &self.seating {
+            Seating::Block => return self.group_of(rank, sockets),
+            Seating::Cyclic => self.local(rank) % sockets,
+            Seating::Listed(listed) => listed.spot(self.local(rank)).socket,
+        };
+        self.node_of(rank) * sockets + of_node
     }
 
     /// The last-level cache of a rank, counted over all nodes.
     fn cache_of(&self, rank: u32) -> u32 {
-        self.group_of(rank, self.sockets.max(1) * self.caches.max(1))
+        let (sockets, caches) = (self.sockets.max(1), self.caches.max(1));
+        let of_node = match &self.seating {
+            Seating::Block => return self.group_of(rank, sockets * caches),
+            Seating::Cyclic => {
+                let (socket, seat) = (self.local(rank) % sockets, self.local(rank) / sockets);
+                let seats = (self.per_node - socket).div_ceil(sockets);
+                socket * caches + (u64::from(seat) * u64::from(caches) / u64::from(seats)) as u32
+            }
+            Seating::Listed(listed) => listed.spot(self.local(rank)).cache,
+        };
+        self.node_of(rank) * self.caches_of_node() + of_node
+    }
+
+    /// Caches of a node, as [`Cluster::cache_of`] numbers them.
+    fn caches_of_node(&self) -> u32 {
+        match &self.seating {
+            Seating::Listed(listed) => listed.caches(),
+            _ => self.sockets.max(1) * self.caches.max(1),
+        }
     }
 
     /// The core of a rank, counted over all nodes.
     pub fn core_of(&self, rank: u32) -> u32 {
-        match self.cores {
-            0 => rank,
-            cores => self.node_of(rank) * cores + rank % self.per_node % cores,
+        match (self.cores, &self.seating) {
+            (0, _) => rank,
+            (cores, Seating::Listed(listed)) => {
+                self.node_of(rank) * cores + listed.spot(self.local(rank)).core % cores
+            }
+            (cores, _) => self.node_of(rank) * cores + self.local(rank) % cores,
         }
     }
 
@@ -111,24 +158,24 @@ impl Cluster {
     }
 
     /// The interface of a rank, counted over all nodes: a node's ranks share them evenly.
-    fn nic_of(&self, rank: u32) -> u32 {
+    pub(super) fn nic_of(&self, rank: u32) -> u32 {
         self.group_of(rank, self.nics.max(1))
     }
 
     /// The ranks of a node fall into `groups` groups of neighbours.
     fn group_of(&self, rank: u32, groups: u32) -> u32 {
-        let (node, local) = (self.node_of(rank), rank % self.per_node);
+        let (node, local) = (self.node_of(rank), self.local(rank));
         let group = u64::from(local) * u64::from(groups) / u64::from(self.per_node);
         node * groups + group as u32
     }
 
-    fn leaf_of(&self, rank: u32) -> u32 {
+    pub(super) fn leaf_of(&self, rank: u32) -> u32 {
         self.node_of(rank)
             .checked_div(self.leaf_nodes)
             .unwrap_or_default()
     }
 
-    fn leaves(&self) -> u32 {
+    pub(super) fn leaves(&self) -> u32 {
         match self.leaf_nodes {
             0 => 0,
             nodes => self.nodes.div_ceil(nodes),
@@ -150,150 +197,82 @@ impl Cluster {
 
     /// The farthest level that any two ranks have between them.
     pub fn widest(&self) -> Level {
-        self.level(0, self.nranks() - 1)
-    }
-}
-
-/// Where a link stands; a link carries the bytes of one token at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum LinkPlace {
-    /// Out of a rank to a rank of its node, where links carry the bytes.
-    PortOut,
-    /// Into a rank from a rank of its node.
-    PortIn,
-    /// The memory of a socket.
-    Memory,
-    /// Out of a socket to another one of its node.
-    Cross,
-    /// Out of a network interface.
-    NicOut,
-    /// Into a network interface.
-    NicIn,
-    /// From a leaf switch up.
-    LeafUp,
-    /// Down to a leaf switch.
-    LeafDown,
-}
-
-impl LinkPlace {
-    /// All kinds, in the order of link numbers.
-    pub const ALL: [LinkPlace; 8] = [
-        LinkPlace::PortOut,
-        LinkPlace::PortIn,
-        LinkPlace::Memory,
-        LinkPlace::Cross,
-        LinkPlace::NicOut,
-        LinkPlace::NicIn,
-        LinkPlace::LeafUp,
-        LinkPlace::LeafDown,
-    ];
-
-    /// Name for tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            LinkPlace::PortOut => "port out",
-            LinkPlace::PortIn => "port in",
-            LinkPlace::Memory => "memory",
-            LinkPlace::Cross => "cross",
-            LinkPlace::NicOut => "nic out",
-            LinkPlace::NicIn => "nic in",
-            LinkPlace::LeafUp => "leaf up",
-            LinkPlace::LeafDown => "leaf down",
-        }
-    }
-}
-
-/// All links of a machine, by number.
-#[derive(Clone, Copy, Debug)]
-pub struct Links {
-    machine: Cluster,
-    /// First number of each kind, and the end.
-    starts: [u32; 9],
-}
-
-impl Links {
-    /// The links of `machine`.
-    pub fn new(machine: &Cluster) -> Links {
-        let (ranks, sockets) = (machine.nranks(), machine.nodes * machine.sockets.max(1));
-        let nics = machine.nodes * machine.nics.max(1);
-        let leaves = machine.leaves();
-        let counts = [ranks, ranks, sockets, sockets, nics, nics, leaves, leaves];
-        let mut starts = [0; 9];
-        for (kind, count) in counts.into_iter().enumerate() {
-            starts[kind + 1] = starts[kind] + count;
-        }
-        Links {
-            machine: *machine,
-            starts,
+        match self.seating {
+            _ if self.nodes > 1 => Level::Network,
+            Seating::Block => self.level(0, self.per_node - 1),
+            _ => self.farthest((1..self.per_node).map(|rank| (0, rank))),
         }
     }
 
-    /// How many there are.
-    pub fn count(&self) -> usize {
-        self.starts[8] as usize
+    fn farthest(&self, pairs: impl Iterator<Item = (u32, u32)>) -> Level {
+        let levels = pairs.map(|(a, b)| self.level(a, b));
+        levels.max().unwrap_or(Level::Cache)
     }
 
-    fn link(&self, kind: LinkPlace, index: u32) -> u32 {
-        self.starts[kind as usize] + index
-    }
-
-    /// Returns the kind of link `link`, and its number within the kind.
-    pub fn describe(&self, link: u32) -> (LinkPlace, u32) {
-        let kind = LinkPlace::ALL
-            .into_iter()
-            .rfind(|kind| self.starts[*kind as usize] <= link)
-            .unwrap_or(LinkPlace::PortOut);
-        (kind, link - self.starts[kind as usize])
-    }
-
-    /// The links that carry a token from `writer` to `reader` where wires carry it, in order.
-    pub fn path(&self, writer: u32, reader: u32) -> ([u32; MOST_LINKS], usize) {
-        let m = &self.machine;
-        let mut path = [0; MOST_LINKS];
-        if m.node_of(writer) == m.node_of(reader) {
-            path[0] = self.link(LinkPlace::PortOut, writer);
-            path[1] = self.link(LinkPlace::PortIn, reader);
-            return (path, 2);
-        }
-        path[0] = self.link(LinkPlace::NicOut, m.nic_of(writer));
-        let mut length = 1;
-        let (from, to) = (m.leaf_of(writer), m.leaf_of(reader));
-        if from != to {
-            path[1] = self.link(LinkPlace::LeafUp, from);
-            path[2] = self.link(LinkPlace::LeafDown, to);
-            length = 3;
-        }
-        path[length] = self.link(LinkPlace::NicIn, m.nic_of(reader));
-        (path, length + 1)
-    }
-
-    /// The memory that `rank` reads from.
-    pub fn memory(&self, rank: u32) -> u32 {
-        self.link(LinkPlace::Memory, self.machine.socket_of(rank))
-    }
-
-    /// The way from the socket of `writer` to another one.
-    pub fn cross(&self, writer: u32) -> u32 {
-        self.link(LinkPlace::Cross, self.machine.socket_of(writer))
-    }
-
-    /// How many times faster a link is than one network interface: 1 for all but a leaf's ways,
-    /// which are as fast as its nodes together, divided by the taper.
-    pub fn width(&self, link: u32) -> f64 {
-        let m = &self.machine;
-        match self.describe(link).0 {
-            LinkPlace::LeafUp | LinkPlace::LeafDown => {
-                let nics = f64::from(m.leaf_nodes.min(m.nodes) * m.nics.max(1));
-                (nics / f64::from(m.taper.max(1))).max(1.0)
+    /// The level between ranks that are `distance` apart, where all pairs of that distance wait for
+    /// the farthest one.
+    pub fn across(&self, distance: u32) -> Level {
+        match self.seating {
+            Seating::Listed(_) if distance < self.per_node => {
+                let last = self.per_node - distance;
+                self.farthest((0..last).map(|rank| (rank, rank + distance)))
             }
-            _ => 1.0,
+            _ => self.level(0, distance),
         }
+    }
+
+    /// Of the hand-overs from each rank of a node to the next one, around the node where there is
+    /// no other: how many cross which level.
+    pub fn neighbours(&self) -> [f64; 4] {
+        let mut counts = [0.0; 4];
+        let last = self.per_node - 1;
+        let around = match self.nodes {
+            1 => self.level(last, 0),
+            _ => Level::Network,
+        };
+        counts[around as usize] += 1.0;
+        if self.seating == Seating::Block {
+            let groups = |count: u32| f64::from(count.clamp(1, self.per_node));
+            let (sockets, caches) = (groups(self.sockets), groups(self.caches_of_node()));
+            counts[Level::Node as usize] += sockets - 1.0;
+            counts[Level::Socket as usize] += caches - sockets;
+            counts[Level::Cache as usize] += f64::from(self.per_node) - caches;
+        } else {
+            for rank in 0..last {
+                counts[self.level(rank, rank + 1) as usize] += 1.0;
+            }
+        }
+        counts
+    }
+
+    /// Ranks that one of a node shares its cache, its socket and its node with, itself among them:
+    /// what a rank has on average, or as many as fit where ranks are dealt evenly.
+    pub fn company(&self) -> [f64; 3] {
+        let even = |groups: u32| f64::from(self.per_node.div_ceil(groups.max(1)));
+        let Seating::Listed(_) = &self.seating else {
+            return [self.caches_of_node(), self.sockets, 1].map(even);
+        };
+        let mut sizes = [
+            vec![0u32; self.caches_of_node() as usize],
+            vec![0u32; self.sockets.max(1) as usize],
+        ];
+        for rank in 0..self.per_node {
+            sizes[0][self.cache_of(rank) as usize] += 1;
+            sizes[1][self.socket_of(rank) as usize] += 1;
+        }
+        let per_node = f64::from(self.per_node);
+        let [cache, socket] = sizes.map(|sizes| {
+            let squares = sizes.into_iter().map(|size| f64::from(size).powi(2));
+            squares.sum::<f64>() / per_node
+        });
+        [cache, socket, per_node]
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::price::CacheSeat;
 
     fn machine() -> Cluster {
         Cluster {
@@ -332,27 +311,53 @@ mod tests {
     }
 
     #[test]
-    fn tokens_pass_interfaces_and_leaves() {
-        let m = machine();
-        let links = Links::new(&m);
-        let kinds = |a, b| {
-            let (path, length) = links.path(a, b);
-            let named = |link: &u32| links.describe(*link);
-            path[..length].iter().map(named).collect::<Vec<_>>()
+    fn ranks_are_dealt_to_the_sockets_in_turn() {
+        let m = Cluster {
+            seating: Seating::Cyclic,
+            ..machine()
         };
+        let sockets: Vec<u32> = (0..10).map(|rank| m.socket_of(rank)).collect();
+        assert_eq!(sockets, [0, 1, 0, 1, 0, 1, 0, 1, 2, 3]);
+        let levels: Vec<Level> = (1..9).map(|rank| m.level(0, rank)).collect();
+        let (cache, socket, node) = (Level::Cache, Level::Socket, Level::Node);
+        let network = Level::Network;
         assert_eq!(
-            kinds(0, 7),
-            [(LinkPlace::PortOut, 0), (LinkPlace::PortIn, 7)]
+            levels,
+            [node, cache, node, socket, node, socket, node, network]
         );
-        assert_eq!(kinds(7, 8), [(LinkPlace::NicOut, 1), (LinkPlace::NicIn, 2)]);
-        let far = [
-            (LinkPlace::NicOut, 0),
-            (LinkPlace::LeafUp, 0),
-            (LinkPlace::LeafDown, 1),
-            (LinkPlace::NicIn, 7),
-        ];
-        assert_eq!(kinds(0, 31), far);
-        assert_eq!(links.count(), 2 * 32 + 2 * 8 + 2 * 8 + 2 * 2);
-        assert_eq!(links.width(links.path(0, 31).0[1]), 2.0);
+        assert_eq!(m.across(1), node);
+        assert_eq!(m.company(), machine().company());
+        assert_eq!(m.neighbours(), [0.0, 0.0, 7.0, 1.0]);
+        assert_eq!(machine().neighbours(), [4.0, 2.0, 1.0, 1.0]);
+    }
+
+    /// Dealings that have a rule are the same as lists.
+    #[test]
+    fn a_rule_is_as_good_as_a_list() {
+        for seating in [Seating::Block, Seating::Cyclic] {
+            for (per_node, sockets, caches) in [(8, 2, 2), (12, 2, 3), (16, 4, 1), (7, 7, 1)] {
+                let ruled = Cluster {
+                    seating: seating.clone(),
+                    sockets,
+                    caches,
+                    ..Cluster::uniform(2, per_node)
+                };
+                let spots: Vec<CacheSeat> = (0..per_node)
+                    .map(|rank| CacheSeat {
+                        socket: ruled.socket_of(rank),
+                        cache: ruled.cache_of(rank),
+                        core: rank,
+                    })
+                    .collect();
+                let listed = Cluster::listed(2, SeatList::new(&spots).expect("ranks"));
+                for (a, b) in (0..2 * per_node).flat_map(|a| (0..2 * per_node).map(move |b| (a, b)))
+                {
+                    assert_eq!(ruled.level(a, b), listed.level(a, b), "{ruled:?} {a} {b}");
+                }
+                assert_eq!(ruled.widest(), listed.widest());
+                assert_eq!(ruled.neighbours(), listed.neighbours(), "{ruled:?}");
+                assert_eq!(ruled.company(), listed.company(), "{ruled:?}");
+            }
+        }
     }
 }

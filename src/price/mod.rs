@@ -4,8 +4,9 @@
 //! nobody has at hand.
 //!
 //! **Idea.** What two ranks share decides what a hand-over between them costs. So a machine is a
-//! few counts ([`cluster`]), each *level* has its costs ([`costs`]), and the time of an algorithm
-//! is a sum over the hand-overs that it makes ([`forms`]). The simulator (`exec::sim`) runs whole
+//! few counts and a rule of who sits where ([`cluster`], [`seating`]), each *level* has its costs
+//! ([`costs`]), and the time of an algorithm is a sum over the hand-overs that it makes
+//! ([`forms`]). The simulator (`exec::sim`) runs whole
 //! plans by the same numbers, and tests hold the sums against it (`tests/tuner.rs`).
 //!
 //! Inside a node the reader's core carries the bytes ([`Carrier::Reader`]); between nodes links
@@ -22,12 +23,16 @@
 pub mod cluster;
 pub mod costs;
 pub mod forms;
+pub mod links;
+pub mod seating;
 
-pub use cluster::{Cluster, Level, LinkPlace, Links};
+pub use cluster::{Cluster, Level};
 pub use costs::{Carrier, Costs, LevelCost, LinesCost};
+pub use links::{LinkPlace, Links};
+pub use seating::{CacheSeat, KnownSeat, SeatList, Seating};
 
 /// Where ranks are, and what hand-overs cost there.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Site {
     /// Where the ranks are.
     pub machine: Cluster,

@@ -197,6 +197,7 @@ mod tests {
             cores: CpuSet::parse_list(list).unwrap(),
             quota: None,
             numa: CpuSet::single(0),
+            sharing: Default::default(),
         };
         cores.iter().enumerate().map(place).collect()
     }

@@ -48,6 +48,7 @@ pub mod place;
 pub mod proxy_rank;
 pub mod search;
 pub mod seats;
+pub mod sharing;
 pub mod switches;
 #[cfg(test)]
 mod tests;
@@ -71,3 +72,4 @@ pub use notes::Notes;
 pub use pin::{PinReason, PinSetting, Pinning, pin_current_thread, pin_thread};
 pub use place::{RankPlace, boot_id, host_name};
 pub use proxy_rank::{Pxn, proxy_ranks};
+pub use sharing::{SharedParts, sharing};

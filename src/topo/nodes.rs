@@ -99,6 +99,7 @@ mod tests {
             cores: CpuSet::single(rank),
             quota: None,
             numa: CpuSet::single(0),
+            sharing: Default::default(),
         }
     }
 

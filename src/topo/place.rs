@@ -7,6 +7,7 @@ use super::CpuSet;
 use super::allowed::{Usable, core_count};
 use super::cgroup::Quota;
 use super::hardware::Machine;
+use super::sharing::{SharedParts, sharing};
 use crate::base::{self, Error, Rank, Result, hash};
 use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
@@ -38,6 +39,8 @@ pub struct RankPlace {
     pub quota: Option<Quota>,
     /// NUMA nodes near its PUs.
     pub numa: CpuSet,
+    /// The socket and the cache that have all of its PUs.
+    pub sharing: SharedParts,
 }
 
 impl RankPlace {
@@ -78,6 +81,7 @@ impl RankPlace {
             pid: std::process::id(),
             process: drawn(),
             numa: machine.numa_of(&usable.cpus),
+            sharing: sharing(machine, &usable.cpus),
             cpus: usable.cpus,
             cores: usable.cores,
             quota: usable.quota,

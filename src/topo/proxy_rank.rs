@@ -73,6 +73,7 @@ mod tests {
             cpus,
             quota: None,
             numa: CpuSet::new(),
+            sharing: Default::default(),
         }
     }
 

@@ -7,7 +7,7 @@ use crate::price::{Cluster, Costs, Site, forms};
 
 /// Conditions that times depend on beside the call: where ranks are, the costs of hand-overs, the
 /// size of slots.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
     /// Where the ranks are.
     pub machine: Cluster,
@@ -31,7 +31,7 @@ pub fn predict(
     let memory = (setting.buffer_bytes, setting.eager_bytes);
     let geometry = geometry(collective, algorithm, protocol, memory);
     let site = Site {
-        machine: setting.machine,
+        machine: setting.machine.clone(),
         costs: setting.costs.over(protocol.of_pairs()),
     };
     forms::time_ns((collective, algorithm), bytes, channels, geometry, &site)

@@ -135,6 +135,75 @@ fn explain_says_which_file_and_which_variable_decided() {
     );
 }
 
+/// Of a broadcast in one shot every rank reads the root's line: ranks dealt in order, in turn, and
+/// as a file says, on a machine of four caches.
+#[test]
+fn sim_counts_by_the_binding_of_ranks() {
+    let by = |algorithm: &str, bind: &str, more: &str| {
+        let text = ok(&format!(
+            "sim broadcast 8 -a {algorithm} {more} --bind {bind}"
+        ));
+        let level = |name: &str| {
+            let line = text
+                .lines()
+                .find(|line| line.trim_start().starts_with(name));
+            let tokens = line.and_then(|line| line.split_whitespace().nth(1));
+            tokens.map_or(0, |tokens| tokens.parse::<u32>().expect("a number"))
+        };
+        ["cache ", "socket ", "node "].map(level)
+    };
+    let of = |bind: &str, more: &str| by("oneshot", bind, more);
+    let counted = "-n 12 --sockets 2 --caches 2";
+    assert_eq!(by("ring", "block", counted), [8, 2, 1]);
+    assert_eq!(by("ring", "cyclic", counted), [0, 0, 11]);
+    assert_eq!(of("block", counted), [2, 3, 6]);
+    assert_eq!(of("cyclic", counted), [2, 3, 6]);
+    let machine = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../../tests/data/topo/amd_l3_clusters.xml"
+    );
+    let described = format!("-n 6 --machine {machine}");
+    assert_eq!(of("block", &described), [1, 4, 0]);
+    let file = std::env::temp_dir().join(format!("kolo-bind-{}", std::process::id()));
+    std::fs::write(
+        &file,
+        "# six ranks\n0\n4-5\n1\n2-3 # two cores\n8\n0-3,16-19\n",
+    )
+    .unwrap();
+    let file = file.display().to_string();
+    assert_eq!(of(&file, &described), [3, 2, 0]);
+    let explained = ok(&format!("explain broadcast 8 {described} --bind {file}"));
+    has(
+        &explained,
+        &["1 socket and 3 last-level caches", "as the file says"],
+    );
+    for (arguments, says) in [
+        (
+            format!("-n 7 --machine {machine} --bind {file}"),
+            "6 lines for 7 ranks",
+        ),
+        (
+            format!("-n 2 --machine {machine} --bind /nowhere/at/all"),
+            "/nowhere/at/all",
+        ),
+        (
+            "-n 2 --machine /nowhere/at/all".to_string(),
+            "/nowhere/at/all",
+        ),
+        (format!("-n 2 --machine {machine} --sockets 2"), "--sockets"),
+    ] {
+        let output = run(&format!("sim broadcast 8 {arguments}"));
+        assert!(!output.status.success(), "{arguments}");
+        has(&stderr(&output), &[says]);
+    }
+    std::fs::write(&file, "0\n99\n").unwrap();
+    let output = run(&format!(
+        "sim broadcast 8 -n 2 --machine {machine} --bind {file}"
+    ));
+    has(&stderr(&output), &["line 2", "has the processors 0-31"]);
+    std::fs::remove_file(&file).unwrap();
+}
+
 #[test]
 fn sim_prints_time_links_and_the_critical_path() {
     let text = ok("sim all_reduce 1K -n 4x4 --sockets 2 --nics 2 --leaf 2 --taper 2 -a ring");

@@ -5,7 +5,7 @@ use crate::support::{Case, one_pass};
 use kolo::algo::REGISTRY;
 use kolo::exec::sim::{self, Cause};
 use kolo::plan::{Algorithm, Collective, Geometry, Link};
-use kolo::price::{Cluster, Costs, Level, LinkPlace};
+use kolo::price::{CacheSeat, Cluster, Costs, Level, LinkPlace, SeatList};
 
 /// Two sockets, four cores, two interfaces and two leaves.
 fn machine(nodes: u32, per_node: u32) -> Cluster {
@@ -169,7 +169,7 @@ fn more_of_anything_is_never_faster() {
         assert!(time(&case, &slow) >= base * 0.99, "{case:?}");
         let twice = Case {
             bytes: 2 * case.bytes,
-            ..case
+            ..case.clone()
         };
         assert!(time(&twice, &costs) >= base * 0.99, "{case:?}");
     }
@@ -205,6 +205,43 @@ fn ranks_that_share_a_core_wait_for_each_other() {
     assert!(one > 1.5 * two && two > 2.0 * all, "{one} {two} {all}");
 }
 
+/// Ranks dealt to sockets and caches by lot: every token is counted at what its two ranks share.
+#[test]
+fn tokens_are_counted_by_what_their_ranks_share() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    for _ in 0..50 {
+        let spots: Vec<CacheSeat> = (0..random.u32(2..40))
+            .map(|core| {
+                let cache = random.u32(0..6);
+                CacheSeat {
+                    socket: cache / 3,
+                    cache,
+                    core,
+                }
+            })
+            .collect();
+        let machine = Cluster::listed(1, SeatList::new(&spots).expect("ranks"));
+        let case = Case {
+            machine,
+            ..Case::new(Collective::Broadcast, Algorithm::OneShot, 2, 8)
+        };
+        let report = case.run(&Geometry::bundle(256 << 10), &Costs::default());
+        let mut wanted = [0u64; 4];
+        for spot in &spots[1..] {
+            let level = match *spot {
+                CacheSeat { cache, .. } if cache == spots[0].cache => Level::Cache,
+                CacheSeat { socket, .. } if socket == spots[0].socket => Level::Socket,
+                _ => Level::Node,
+            };
+            wanted[level as usize] += 1;
+        }
+        let counted: Vec<u64> = report.levels.iter().map(|load| load.tokens).collect();
+        assert_eq!(counted, wanted, "{spots:?}");
+    }
+}
+
 #[test]
 fn channels_share_links_and_data() {
     let with = |channels| Case {
@@ -236,7 +273,7 @@ fn what_never_ends_or_is_too_much_is_refused_with_a_reason() {
     let nodes = case.nodes();
     let other = Case {
         algorithm: Algorithm::OneShot,
-        ..case
+        ..case.clone()
     };
     let plan = |rank| {
         if rank == 1 {

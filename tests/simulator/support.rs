@@ -11,7 +11,7 @@ use kolo::plan::{
 use kolo::price::{Cluster, Costs};
 
 /// A collective among ranks that each have a node of their own, unless `machine` is changed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Case {
     pub collective: Collective,
     pub algorithm: Algorithm,
@@ -51,7 +51,7 @@ impl Case {
     pub fn job(&self, geometry: &Geometry, costs: &Costs) -> Job {
         let n = self.machine.nranks();
         Job {
-            machine: self.machine,
+            machine: self.machine.clone(),
             costs: *costs,
             count: self.bytes / 4,
             element_bytes: 4,

@@ -271,7 +271,7 @@ fn the_short_way_to_a_route_leads_to_the_same() {
         for eager_limit in [None, Some(0), Some(600)] {
             let table = Table::new(Inputs {
                 eager_limit,
-                ..inputs(machine)
+                ..inputs(machine.clone())
             });
             for collective in Collective::ALL {
                 for bytes in (1..=600)
@@ -308,7 +308,7 @@ fn flagged_lines_are_not_chosen_unasked() {
         Cluster::uniform(200, 1),
     ];
     for machine in machines {
-        for (collective, bytes, choice) in all_choices(&Table::new(inputs(machine))) {
+        for (collective, bytes, choice) in all_choices(&Table::new(inputs(machine.clone()))) {
             let what = format!("{collective:?} of {bytes} on {machine:?}");
             assert!(!choice.protocol.is_lines(), "{what}: {choice:?}");
         }
@@ -414,7 +414,7 @@ fn protocols_that_were_measured_as_faster_are_chosen() {
 #[test]
 fn flags_cost_bytes() {
     for machine in [Cluster::uniform(1, 8), Cluster::uniform(8, 1)] {
-        let setting = inputs(machine).setting;
+        let setting = inputs(machine.clone()).setting;
         let time = |protocol, bytes| {
             let way = (Algorithm::Ring, protocol);
             predict(Collective::AllReduce, way, bytes, 1, &setting).unwrap()
@@ -432,7 +432,7 @@ fn flags_cost_bytes() {
 #[test]
 fn between_nodes_the_better_price_wins() {
     let machine = Cluster::uniform(16, 8);
-    let table = Table::new(inputs(machine));
+    let table = Table::new(inputs(machine.clone()));
     let (collective, bytes) = (Collective::AllReduce, 64 << 20);
     assert_eq!(table.choose(collective, bytes).algorithm, Algorithm::Ring);
     let decided = table.cell(collective, bytes).decided;
@@ -442,7 +442,7 @@ fn between_nodes_the_better_price_wins() {
     assert!(ratio > 1.3, "{ratio}");
     for machine in [(2, 2), (4, 2), (16, 8), (64, 8), (100, 1)].map(|(n, p)| Cluster::uniform(n, p))
     {
-        let table = Table::new(inputs(machine));
+        let table = Table::new(inputs(machine.clone()));
         for bytes in (10..33).map(|shift| 1_usize << shift) {
             let slots = |c: &&Candidate| !c.choice.protocol.is_lines();
             let found = table.candidates(collective, bytes);

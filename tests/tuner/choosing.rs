@@ -131,7 +131,7 @@ impl Choices {
 fn judge(machines: &[Cluster], what: &str) {
     let (mut forms, mut walks) = (Choices::default(), Choices::default());
     for machine in machines {
-        let setting = setting(*machine, Costs::default());
+        let setting = setting(machine.clone(), Costs::default());
         let calls = Collective::ALL
             .into_iter()
             .flat_map(|c| SIZES.map(|bytes| (c, bytes)));

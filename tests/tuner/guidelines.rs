@@ -137,7 +137,7 @@ fn built_in_tables_do_not_contradict_themselves() {
             allowed.restrict_protocols(&only.map(rule).into_iter().collect::<Vec<_>>());
             let table = Table::new(Inputs {
                 allowed,
-                ..inputs(machine)
+                ..inputs(machine.clone())
             });
             check(&table, &format!("{machine:?} over {only:?}"));
             all_run(&table);
@@ -151,11 +151,11 @@ fn hostile_tables_are_mended() {
     let mut composed = [0; 3];
     let mut monotone = 0;
     for round in 0..200 {
-        let machine = machines()[round % 5];
+        let machine = machines()[round % 5].clone();
         let measured = hostile(&mut rng, &machine);
         let table = Table::new(Inputs {
             measured: measured.of_arrangement(machine.nodes, machine.per_node),
-            ..inputs(machine)
+            ..inputs(machine.clone())
         });
         check(&table, &format!("round {round}"));
         all_run(&table);
@@ -237,7 +237,7 @@ fn a_file_is_read_as_it_was_written_and_fitted() {
         latency: 3.0,
         bytes: 0.5,
     };
-    let mut site = setting;
+    let mut site = setting.clone();
     site.costs = slow.costs(&setting.costs);
     for series in &mut measured.series {
         for (bytes, time_ns) in &mut series.points {
@@ -247,7 +247,7 @@ fn a_file_is_read_as_it_was_written_and_fitted() {
             *time_ns = predicted.unwrap_or(*time_ns);
         }
     }
-    measured.fit(|_| setting);
+    measured.fit(|_| setting.clone());
     assert!(
         (measured.factors.latency / 3.0 - 1.0).abs() < 0.05,
         "{:?}",

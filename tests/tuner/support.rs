@@ -53,7 +53,7 @@ pub fn simulated(
 ) -> f64 {
     let n = setting.machine.nranks();
     let job = Job {
-        machine: setting.machine,
+        machine: setting.machine.clone(),
         costs: setting.costs.over(protocol.of_pairs()),
         count: bytes / 4,
         element_bytes: 4,

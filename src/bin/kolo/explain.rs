@@ -52,7 +52,7 @@ pub fn run(args: &ExplainArgs) -> Result<()> {
         out::json(&document(question, collective, &routed, known)?);
         return Ok(());
     }
-    let mut text = format!("{}\n\n", question.text(question.name(collective)));
+    let mut text = question.head(question.name(collective), &table);
     let routed = match &routed {
         Ok(routed) => routed,
         Err(error) => {
@@ -153,7 +153,7 @@ fn chosen_document(
             .collect::<Vec<_>>(),
     });
     if !choice.composed {
-        let nodes = orders::imagined(settings, question.ranks.0, question.ranks.1)?;
+        let nodes = orders::imagined(settings, question.place.ranks.0, question.place.ranks.1)?;
         let plan = question.plan(collective, choice, question.root, &nodes)?;
         let job = question.job(collective, choice, table);
         let (rounds, slices) = question.rounds(&plan, &job)?;
@@ -201,7 +201,7 @@ fn chosen(
         text,
         "chosen      {algorithm}, protocol {protocol}, {channels}"
     );
-    let nodes = orders::imagined(settings, question.ranks.0, question.ranks.1)?;
+    let nodes = orders::imagined(settings, question.place.ranks.0, question.place.ranks.1)?;
     ring_line(text, &nodes);
     let plan = question.plan(collective, choice, question.root, &nodes)?;
     let job = question.job(collective, choice, table);

@@ -77,14 +77,14 @@ struct Answering<'q> {
 pub fn run(question: &Question, op: Operation, json: bool) -> Result<()> {
     let collective = question.call()?;
     let settings = Settings::load(&[])?;
-    let (inputs, slots) = tuning::imagined_on_devices(&settings, &question.machine())?;
+    let (inputs, slots) = tuning::imagined_on_devices(&settings, &question.place.cluster()?)?;
     let answering = Answering {
         question,
         collective,
         op,
         table: Table::new(inputs),
         slots,
-        nodes: orders::imagined(&settings, question.ranks.0, question.ranks.1)?,
+        nodes: orders::imagined(&settings, question.place.ranks.0, question.place.ranks.1)?,
     };
     let way = answering.way();
     match json {
@@ -109,7 +109,7 @@ pub fn run(question: &Question, op: Operation, json: bool) -> Result<()> {
 impl Answering<'_> {
     fn way(&self) -> Result<DeviceWay> {
         self.admit()?;
-        let nranks = self.question.machine().nranks();
+        let nranks = self.question.place.nranks();
         if self.collective == Collective::Barrier {
             let barrier = Choice::plain(Collective::Barrier, Algorithm::Dissemination, 1);
             return match nranks {
@@ -139,7 +139,7 @@ impl Answering<'_> {
 
     /// Refuses what devices cannot do.
     fn admit(&self) -> Result<()> {
-        if self.question.ranks.0 > 1 {
+        if self.question.place.ranks.0 > 1 {
             return Err(Error::usage(
                 "this version of kolo connects the devices of one node",
                 "ask about one node (-n 8)",

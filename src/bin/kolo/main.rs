@@ -3,6 +3,7 @@
 //! `kolo version`. Started by a name such as `all_reduce_perf` it is that program of nccl-tests.
 
 mod algorithms;
+mod arrangement;
 mod canvas;
 mod chart;
 mod cli;

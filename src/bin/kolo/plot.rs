@@ -39,8 +39,8 @@ pub fn run(
             "use kolo sim without --plot",
         ));
     }
-    let least = (question.machine().nranks() as u64 * question.dtype.size_bytes() as u64)
-        .next_power_of_two();
+    let least =
+        (question.place.nranks() as u64 * question.dtype.size_bytes() as u64).next_power_of_two();
     let least = match question.bytes() as u64 == question.size {
         // A size is that of all data, however many ranks there are.
         true => question.dtype.size_bytes() as u64,
@@ -116,7 +116,7 @@ fn point(
     table: &Table,
     nodes: &Nodes,
 ) -> Option<(f64, bool)> {
-    let n = question.machine().nranks();
+    let n = question.place.nranks();
     let job = question.job(collective, choice, table);
     let steps = |rank: u32| {
         let plan = question.plan(collective, choice, rank, nodes).ok()?;

@@ -1,6 +1,7 @@
 //! The question of `kolo explain` and `kolo sim`: a collective, a size, and ranks on a machine that
 //! need not be there.
 
+use crate::arrangement::Arrangement;
 use crate::names::{self, Named};
 use crate::perf::options;
 use crate::perf::seat::Seat;
@@ -12,9 +13,9 @@ use kolo::config::Settings;
 use kolo::dtype::DataType;
 use kolo::exec::sim::{self, Job, Report};
 use kolo::plan::{Algorithm, Collective, Nodes, Plan, Program, Shape, Window};
-use kolo::price::Cluster;
 use kolo::tune::{self, Choice, ProtocolChoice, Table};
 use serde_json::{Value, json};
+use std::fmt::Write;
 
 /// A collective, a size and an arrangement of ranks.
 #[derive(Args, Clone, Debug)]
@@ -25,9 +26,8 @@ pub struct Question {
     /// Size of the data, as in `kolo perf`: K, M, G or T stand for powers of 1024
     #[arg(value_parser = options::size, default_value = "8")]
     pub size: u64,
-    /// Nodes and ranks of each, as 64x8; one number means ranks of one node
-    #[arg(short = 'n', long = "ranks", value_name = "NODESxRANKS", value_parser = ranks)]
-    pub ranks: (u32, u32),
+    #[command(flatten)]
+    pub place: Arrangement,
     /// Root, where there is one
     #[arg(short = 'r', long, value_name = "RANK", default_value_t = 0)]
     pub root: u32,
@@ -35,47 +35,6 @@ pub struct Question {
     #[arg(short = 'd', long = "datatype", value_name = "TYPE", default_value = "float",
           value_parser = one_type)]
     pub dtype: DataType,
-    /// Sockets of a node
-    #[arg(long, value_name = "N", default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub sockets: u32,
-    /// Last-level caches of a socket
-    #[arg(long, value_name = "N", default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub caches: u32,
-    /// Cores of a node, where there are fewer than ranks
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub cores: u32,
-    /// Network interfaces of a node
-    #[arg(long, value_name = "N", default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub nics: u32,
-    /// Nodes of a leaf switch; without it the network has no bottleneck
-    #[arg(long, value_name = "NODES", default_value_t = 0)]
-    pub leaf: u32,
-    /// How much slower a leaf's way up is than its nodes together
-    #[arg(long, value_name = "N", default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub taper: u32,
-}
-
-/// Most ranks that can be asked about.
-const MOST_RANKS: u32 = 1 << 22;
-
-fn ranks(text: &str) -> std::result::Result<(u32, u32), String> {
-    let number = |text: &str| text.trim().parse::<u32>().ok().filter(|&n| n > 0);
-    let parsed = match text.split_once(['x', 'X']) {
-        Some((nodes, per_node)) => number(nodes).zip(number(per_node)),
-        None => number(text).map(|per_node| (1, per_node)),
-    };
-    let few = |(nodes, per_node): &(u32, u32)| {
-        nodes
-            .checked_mul(*per_node)
-            .is_some_and(|n| n <= MOST_RANKS)
-    };
-    parsed
-        .filter(few)
-        .ok_or_else(|| format!("nodes and ranks, as 64x8, of {MOST_RANKS} ranks at most"))
 }
 
 fn one_type(text: &str) -> std::result::Result<DataType, String> {
@@ -86,19 +45,6 @@ fn one_type(text: &str) -> std::result::Result<DataType, String> {
 }
 
 impl Question {
-    /// The machine.
-    pub fn machine(&self) -> Cluster {
-        Cluster {
-            sockets: self.sockets,
-            caches: self.caches,
-            cores: self.cores,
-            nics: self.nics,
-            leaf_nodes: self.leaf,
-            taper: self.taper,
-            ..Cluster::uniform(self.ranks.0, self.ranks.1)
-        }
-    }
-
     /// The collective that computes it, where that has algorithms.
     ///
     /// # Errors
@@ -131,7 +77,7 @@ impl Question {
                 "ask about one of them, such as sendrecv",
             )
         })?;
-        let nranks = self.machine().nranks();
+        let nranks = self.place.nranks();
         if self.root >= nranks {
             return Err(Error::argument(
                 format!("root {} is none of the {nranks} ranks", self.root),
@@ -164,7 +110,7 @@ impl Question {
         let elements = size as usize / self.dtype.size_bytes();
         let seat = Seat {
             rank: 0,
-            nranks: self.machine().nranks(),
+            nranks: self.place.nranks(),
             root: self.root,
         };
         (self.collective.row.counts)(elements, &seat).call
@@ -188,15 +134,17 @@ impl Question {
     /// # Errors
     /// Settings that cannot be used.
     pub fn table(&self, settings: &Settings) -> Result<Table> {
-        Ok(Table::new(tuning::imagined(settings, &self.machine())?))
+        Ok(Table::new(tuning::imagined(
+            settings,
+            &self.place.cluster()?,
+        )?))
     }
 
     /// In words: `AllReduce of 4M (1048576 x float) on 64 nodes x 8 ranks`.
     pub fn text(&self, name: &str) -> String {
-        let machine = self.machine();
-        let ranks = match machine.nodes {
-            1 => format!("{} ranks of one node", machine.per_node),
-            nodes => format!("{nodes} nodes x {} ranks", machine.per_node),
+        let ranks = match self.place.ranks {
+            (1, per_node) => format!("{per_node} ranks of one node"),
+            (nodes, per_node) => format!("{nodes} nodes x {per_node} ranks"),
         };
         let size = match self.collective.row.sizeless {
             true => String::new(),
@@ -210,17 +158,27 @@ impl Question {
         format!("{name}{size} on {ranks}")
     }
 
+    /// The head of an answer: the question, and who sits where if more is to be said than a
+    /// number.
+    pub fn head(&self, name: &str, table: &Table) -> String {
+        let mut text = format!("{}\n", self.text(name));
+        if let Some(seats) = self.place.text(&table.inputs().setting.machine) {
+            let _ = writeln!(text, "{seats}");
+        }
+        text + "\n"
+    }
+
     /// The question itself, for `--json`.
     pub fn document(&self, name: &str) -> Value {
-        let machine = self.machine();
+        let (nodes, per_node) = self.place.ranks;
         json!({
             "collective": name,
             "bytes": self.size,
             "count": self.count(),
             "type": self.dtype.name(),
             "root": self.root,
-            "nodes": machine.nodes,
-            "ranks_per_node": machine.per_node,
+            "nodes": nodes,
+            "ranks_per_node": per_node,
         })
     }
 
@@ -232,7 +190,7 @@ impl Question {
             collective,
             algorithm: choice.algorithm,
             rank,
-            nranks: self.machine().nranks(),
+            nranks: self.place.nranks(),
             root: match (rooted, peer) {
                 (true, _) => self.root,
                 (false, true) => 1 - rank.min(1),
@@ -270,10 +228,10 @@ impl Question {
 
     /// The simulation of a choice.
     pub fn job(&self, collective: Collective, choice: &Choice, table: &Table) -> Job {
-        let n = self.machine().nranks();
+        let n = self.place.nranks();
         let setting = &table.inputs().setting;
         Job {
-            machine: setting.machine,
+            machine: setting.machine.clone(),
             costs: setting.costs.over(choice.protocol.of_pairs()),
             count: self.count(),
             element_bytes: self.dtype.size_bytes(),
@@ -313,7 +271,7 @@ impl Question {
 
     /// The nodes as plans see them.
     pub fn nodes(&self) -> Nodes {
-        Nodes::uniform(self.ranks.0, self.ranks.1)
+        Nodes::uniform(self.place.ranks.0, self.place.ranks.1)
     }
 
     /// The choice with an algorithm that the user names.
@@ -412,15 +370,6 @@ pub fn time_text(ns: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn arrangements() {
-        assert_eq!(ranks("64x8"), Ok((64, 8)));
-        assert_eq!(ranks("8"), Ok((1, 8)));
-        for bad in ["", "x", "0", "8x", "0x8", "9999999x9999999", "-1"] {
-            assert!(ranks(bad).is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn numbers_for_people() {

@@ -70,7 +70,7 @@ impl Routed {
 /// # Errors
 /// No rank may make the call: why.
 pub fn asked(question: &Question, collective: Collective, op: Operation) -> Result<Asked> {
-    let (count, nranks) = (question.count(), question.machine().nranks());
+    let (count, nranks) = (question.count(), question.place.nranks());
     let with = |op| {
         let asked = asked_of(collective, count, (question.dtype, op), nranks)?;
         Ok(if question.is_exchange() {
@@ -113,7 +113,7 @@ fn launches(question: &Question, routed: &Routed, table: &Table) -> Vec<Launched
     if !matches!(routed.route, Route::Exact { .. }) {
         return Vec::new();
     }
-    let nranks = question.machine().nranks();
+    let nranks = question.place.nranks();
     let collective = routed.asked.collective;
     let all = exact_launches(collective, question.dtype, question.count(), nranks);
     let launched = all.into_iter().map(|launch| Launched {

@@ -61,7 +61,7 @@ pub fn run(args: &SimArgs) -> Result<()> {
         return Ok(());
     }
     if choice.composed {
-        let mut text = format!("{}\n\n", question.text(collective.name()));
+        let mut text = question.head(collective.name(), &table);
         text.push_str("chosen are two collectives in a row, each simulated by itself:\n");
         let names = tune::parts(collective).iter().map(|(part, _)| part.name());
         let _ = writeln!(text, "  {}", names.collect::<Vec<_>>().join(", "));
@@ -72,7 +72,7 @@ pub fn run(args: &SimArgs) -> Result<()> {
     let begun = clock::now();
     let report = question.simulate(collective, &choice, &table, &nodes)?;
     let took = begun.elapsed();
-    let mut text = format!("{}\n\n", question.text(collective.name()));
+    let mut text = question.head(collective.name(), &table);
     summary(&mut text, question, collective, (&choice, &table), &report);
     let _ = writeln!(
         text,
@@ -82,7 +82,7 @@ pub fn run(args: &SimArgs) -> Result<()> {
         bytes_text(report.memory_bytes as f64)
     );
     loads(&mut text, &report);
-    path(&mut text, &question.machine(), &report);
+    path(&mut text, &table.inputs().setting.machine, &report);
     out::write(&text);
     Ok(())
 }
@@ -126,7 +126,7 @@ fn document(
             })
         })
         .collect();
-    document["critical_path"] = causes(&question.machine(), &report)
+    document["critical_path"] = causes(&table.inputs().setting.machine, &report)
         .into_iter()
         .map(|(cause, steps, ns)| json!({"cause": cause, "steps": steps, "time_ns": ns}))
         .collect();

@@ -170,13 +170,15 @@ impl<'a> Tuning<'a> {
                 "look at the message of rank 0",
             ));
         }
-        let machine = member.comm.tuner()?.inputs().setting.machine;
+        let table = member.comm.tuner()?;
+        let machine = &table.inputs().setting.machine;
+        let place = (machine.nodes, machine.per_node);
         let room = args.max_bytes as usize + 4096;
         Ok(Tuning {
             member,
             args,
             measured,
-            place: (machine.nodes, machine.per_node),
+            place,
             send: Buffer::new(room, BufferKind::Private)?,
             recv: Buffer::new(room, BufferKind::Private)?,
             bar: None,
@@ -390,13 +392,12 @@ impl<'a> Tuning<'a> {
 
     /// Fits the costs, and says how the file is used.
     fn finish(&mut self) -> Result<()> {
-        let setting = self.member.comm.tuner()?.inputs().setting;
-        let mut base = setting;
+        let mut base = self.member.comm.tuner()?.inputs().setting.clone();
         base.costs = self.member.comm.assumed_costs();
         let here = self.place;
         // Only this arrangement is known as a machine; others keep their part in the file.
         let mut fitted = self.measured.of_arrangement(here.0, here.1);
-        fitted.fit(|_| base);
+        fitted.fit(|_| base.clone());
         self.measured.factors = fitted.factors;
         self.measured.machine = Some(facts::machine());
         self.write()?;

@@ -2,10 +2,10 @@
 //! ranks have compared.
 
 use super::{device, layout};
-use crate::base::{Error, Result, input_file};
+use crate::base::{Error, Rank, Result, input_file};
 use crate::config::{ChoiceList, Net, Settings};
 use crate::plan::{Algorithm, Geometry};
-use crate::price::{self, Costs};
+use crate::price::{self, Costs, SeatList};
 use crate::topo::{self, Crowding, RankPlace};
 use crate::tune::{Allowed, Inputs, Measured, ProtocolChoice, Rule, Setting, measured};
 use serde::{Deserialize, Serialize};
@@ -52,18 +52,49 @@ pub(in crate::comm) fn heard(
         Some(Ok((name, text))) => Measured::from_toml(text, name)?,
         Some(Err(fault)) => return Err(unusable(fault)),
     };
-    let nodes = topo::nodes(places);
-    let count = nodes.ranks.len() as u32;
-    let per_node = nodes.ranks.iter().map(Vec::len).max().unwrap_or(1) as u32;
     let machine = price::Cluster {
         cores: if facts.oversubscribed { facts.cores } else { 0 },
-        ..price::Cluster::uniform(count, per_node)
+        ..cluster(places)
     };
     Ok(Inputs {
         nranks: places.len() as u32,
         oversubscribed: facts.oversubscribed,
         ..for_machine(settings, &machine, &measured)?
     })
+}
+
+/// The nodes with what their ranks share, where all nodes are dealt alike; else every node counts
+/// as one cache.
+fn cluster(places: &[RankPlace]) -> price::Cluster {
+    let nodes = topo::nodes(places).ranks;
+    let known = |rank: &Rank| {
+        let place = &places[rank.index()];
+        // One that may run on several cores has one of them for itself.
+        let alone = topo::MAX_CPUS as u32 + rank.0;
+        price::KnownSeat {
+            socket: place.sharing.socket,
+            cache: place.sharing.cache,
+            core: match place.cores.len() {
+                1 => place.cores.first().unwrap_or(alone),
+                _ => alone,
+            },
+        }
+    };
+    let listed =
+        |ranks: &Vec<Rank>| SeatList::of_known(&ranks.iter().map(known).collect::<Vec<_>>());
+    let count = nodes.len() as u32;
+    let first = nodes.first().and_then(listed);
+    match first.filter(|first| {
+        nodes
+            .iter()
+            .all(|ranks| listed(ranks).as_ref() == Some(first))
+    }) {
+        Some(listed) => price::Cluster::listed(count, listed),
+        None => {
+            let per_node = nodes.iter().map(Vec::len).max().unwrap_or(1) as u32;
+            price::Cluster::uniform(count, per_node)
+        }
+    }
 }
 
 /// Between nodes sockets carry the data, as all ranks have found.
@@ -118,7 +149,7 @@ fn for_machine(
         nranks: machine.nranks(),
         oversubscribed: machine.crowded(),
         setting: Setting {
-            machine: *machine,
+            machine: machine.clone(),
             costs: measured.factors.costs(&Costs::default()),
             buffer_bytes: layout::slot_bytes(settings) * Geometry::SLOTS as usize,
             eager_bytes: layout::EAGER_BYTES,
@@ -157,4 +188,69 @@ fn rules<T>(list: &ChoiceList, named: impl Fn(&str) -> Option<T>) -> Vec<Rule<T>
         names: rule.names.iter().filter_map(|name| named(name)).collect(),
     };
     list.rules.iter().map(rule).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::price::{Level, Seating};
+    use crate::topo::{CpuSet, Machine, Usable};
+
+    /// Four caches of four cores each, with ranks bound as listed, rank by rank.
+    fn places(hosts: &[(&str, &[&str])]) -> Vec<RankPlace> {
+        let file =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/topo/amd_l3_clusters.xml");
+        let machine = Machine::from_xml_file(&file).unwrap();
+        let bindings = hosts
+            .iter()
+            .flat_map(|(host, lists)| lists.iter().map(move |list| (host, list)));
+        let place = |(rank, (host, list)): (u32, (&&str, &&str))| {
+            let cpus = CpuSet::parse_list(list).unwrap();
+            let usable = Usable::of(&machine, &cpus, None).unwrap();
+            RankPlace::new(Rank(rank), host, None, "boot", &machine, usable)
+        };
+        (0..).zip(bindings).map(place).collect()
+    }
+
+    #[test]
+    fn ranks_are_priced_by_the_caches_that_they_are_bound_to() {
+        let bound = ["0", "4", "1", "5"];
+        let one = cluster(&places(&[("a", &bound)]));
+        assert_eq!(
+            (one.nodes, one.per_node, one.sockets, one.caches),
+            (1, 4, 1, 2)
+        );
+        let levels = [1, 2, 3].map(|rank| one.level(0, rank));
+        assert_eq!(levels, [Level::Socket, Level::Cache, Level::Socket]);
+        let two = cluster(&places(&[("a", &bound), ("b", &bound)]));
+        assert_eq!((two.nodes, two.caches), (2, 2));
+        assert_eq!(
+            (two.level(4, 6), two.level(4, 7)),
+            (Level::Cache, Level::Socket)
+        );
+        // Other cores of other caches, dealt alike.
+        let alike = ["8", "12", "9", "13"];
+        assert_eq!(cluster(&places(&[("a", &bound), ("b", &alike)])), two);
+    }
+
+    #[test]
+    fn what_is_not_known_is_flat() {
+        let bound: [&str; 4] = ["0", "4", "1", "5"];
+        let flat = |hosts: &[(&str, &[&str])]| {
+            let cluster = cluster(&places(hosts));
+            cluster.seating == Seating::Block && cluster.widest() <= Level::Cache
+                || cluster.nodes > 1 && cluster.seating == Seating::Block
+        };
+        assert!(!flat(&[("a", &bound)]));
+        assert!(
+            flat(&[("a", &["0", "4", "0-31"])]),
+            "a rank that is not bound"
+        );
+        assert!(flat(&[("a", &["0", "1", "2"])]), "one cache");
+        assert!(
+            flat(&[("a", &bound), ("b", &["0", "1", "4", "5"])]),
+            "nodes differ"
+        );
+        assert!(flat(&[("a", &bound), ("b", &["0", "4"])]), "half a node");
+    }
 }

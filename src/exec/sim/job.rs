@@ -9,7 +9,7 @@ use crate::price::{Cluster, Costs};
 pub const MOST_ACTIONS: u64 = 200_000_000;
 
 /// One call to simulate.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Job {
     /// Where the ranks are; it also says how many there are.
     pub machine: Cluster,

@@ -46,8 +46,8 @@ impl LinkTable {
     pub fn new(machine: &Cluster) -> LinkTable {
         let links = Links::new(machine);
         LinkTable {
-            links,
             states: vec![LinkState::default(); links.count()],
+            links,
             levels: Default::default(),
         }
     }

@@ -25,7 +25,7 @@ impl Call<'_> {
     }
 
     pub fn level(&self, distance: u32) -> Level {
-        self.site.machine.level(0, distance)
+        self.site.machine.across(distance)
     }
 
     /// Slices that a connection holds.
@@ -44,13 +44,7 @@ impl Call<'_> {
         let machine = &self.site.machine;
         // One rank alone has nobody to reach: all parts are 0.
         let others = f64::from(machine.nranks().max(2) - 1);
-        let same = |groups: u32| {
-            let ranks = machine.per_node.div_ceil(groups.max(1));
-            f64::from(ranks - 1)
-        };
-        let node = same(1);
-        let socket = same(machine.sockets);
-        let cache = same(machine.sockets.max(1) * machine.caches.max(1));
+        let [cache, socket, node] = machine.company().map(|ranks| ranks - 1.0);
         let mut parts = vec![
             ((others - node) / others, Level::Network),
             ((node - socket) / others, Level::Node),

@@ -10,20 +10,10 @@ use crate::price::costs::Carrier;
 fn ring_levels(call: &Call) -> Vec<(f64, Level)> {
     let machine = &call.site.machine;
     let per_node = f64::from(machine.per_node);
-    let (sockets, caches) = (f64::from(machine.sockets), f64::from(machine.caches));
-    let edges = |groups: f64| groups.min(per_node);
-    let (node, socket, cache) = (1.0, edges(sockets), edges(sockets * caches));
-    // The last rank of a node has its next one on another node, or around the same node.
-    let outside = match machine.nodes {
-        1 => machine.level(0, machine.per_node - 1),
-        _ => Level::Network,
-    };
-    let mut levels = vec![(node / per_node, outside)];
-    levels.push(((socket - node) / per_node, Level::Node));
-    levels.push(((cache - socket) / per_node, Level::Socket));
-    levels.push(((per_node - cache) / per_node, Level::Cache));
-    levels.retain(|(part, _)| *part > 0.0);
-    levels
+    let counts = machine.neighbours().into_iter().zip(Level::ALL);
+    // The farthest first, as they are met when a node is left.
+    let parts = counts.rev().map(|(count, level)| (count / per_node, level));
+    parts.filter(|(part, _)| *part > 0.0).collect()
 }
 
 /// `steps` hand-overs around the ring.

@@ -32,9 +32,9 @@ fn one_node(call: &Call) -> Site {
     Site {
         machine: Cluster {
             nodes: 1,
-            ..call.site.machine
+            ..call.site.machine.clone()
         },
-        ..*call.site
+        costs: call.site.costs,
     }
 }
 
