@@ -10,9 +10,10 @@ use std::ffi::{c_int, c_void};
 
 /// Counts and places are needed.
 fn given(lists: &[*const c_int]) -> Result<(), c_int> {
-    match lists.iter().any(|list| list.is_null()) {
-        true => Err(MPI_BAD_ARGUMENT),
-        false => Ok(()),
+    if lists.iter().any(|list| list.is_null()) {
+        Err(MPI_BAD_ARGUMENT)
+    } else {
+        Ok(())
     }
 }
 

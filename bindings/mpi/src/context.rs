@@ -171,8 +171,9 @@ fn name_of(comm: ffi::MPI_Comm, is_mpis: bool) -> CString {
     // SAFETY: MPI ends the name by a zero, and where it wrote none the array does.
     let name = unsafe { CStr::from_ptr(name.as_ptr()) };
     let is_own = is_mpis || !name.to_bytes().starts_with(b"MPI_COMM_");
-    match code == 0 && is_own {
-        true => name.to_owned(),
-        false => CString::default(),
+    if code == 0 && is_own {
+        name.to_owned()
+    } else {
+        CString::default()
     }
 }

@@ -42,9 +42,10 @@ pub unsafe extern "C" fn koloCommInitMPI_f(newcomm: *mut KoloComm, comm: ffi::RS
         let usable = mpi::environment::is_initialized() && !mpi::environment::is_finalized();
         // SAFETY: MPI converts the handles that it gave to Fortran; the caller's promises.
         unsafe {
-            let comm = match usable {
-                true => ffi::RSMPI_Comm_f2c(comm),
-                false => ffi::RSMPI_COMM_NULL,
+            let comm = if usable {
+                ffi::RSMPI_Comm_f2c(comm)
+            } else {
+                ffi::RSMPI_COMM_NULL
             };
             start(newcomm, comm)
         }

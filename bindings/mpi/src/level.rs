@@ -45,9 +45,10 @@ pub fn largest_tag() -> c_int {
         let place = (&raw mut value).cast::<c_void>();
         let world = ffi::RSMPI_COMM_WORLD;
         ffi::PMPI_Comm_get_attr(world, kolo_mpi_tag_ub_key, place, &mut found);
-        match found != 0 && !value.is_null() {
-            true => *value,
-            false => LEAST_TAG_UB,
+        if found != 0 && !value.is_null() {
+            *value
+        } else {
+            LEAST_TAG_UB
         }
     }
 }

@@ -77,9 +77,10 @@ pub(crate) fn or_in_place_at(
     let mut rank = -1;
     // SAFETY: a communicator that the caller says is alive.
     outcome(unsafe { ffi::PMPI_Comm_rank(comm, &mut rank) })?;
-    match rank == root {
-        true => Ok(or_in_place(pointer, count)),
-        false => Err(MPI_BAD_ARGUMENT),
+    if rank == root {
+        Ok(or_in_place(pointer, count))
+    } else {
+        Err(MPI_BAD_ARGUMENT)
     }
 }
 

@@ -70,9 +70,10 @@ fn word_of(request: ffi::MPI_Request) -> MpiRequest {
 fn trusted(level: c_int) -> c_int {
     const SERIALIZED: c_int = 2;
     let version = mpi::environment::library_version().unwrap_or_default();
-    match is_mpich_4_0(&version) {
-        true => level.min(SERIALIZED),
-        false => level,
+    if is_mpich_4_0(&version) {
+        level.min(SERIALIZED)
+    } else {
+        level
     }
 }
 

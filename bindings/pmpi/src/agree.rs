@@ -232,9 +232,10 @@ impl Line {
                 return None;
             }
             looks += 1;
-            match looks < 1000 {
-                true => std::thread::yield_now(),
-                false => std::thread::sleep(Duration::from_micros(200)),
+            if looks < 1000 {
+                std::thread::yield_now()
+            } else {
+                std::thread::sleep(Duration::from_micros(200))
             }
         }
         let mut message = Message::EMPTY;

@@ -80,9 +80,10 @@ unsafe extern "C" fn free_mem(base: *mut c_void) -> c_int {
     });
     // SAFETY: memory of `allocate`, or the function of that name with its argument.
     unsafe {
-        match is_ours {
-            true => koloMemFree(base),
-            false => std::mem::transmute::<*const c_void, FreeMem>(native(FREE_MEM))(base),
+        if is_ours {
+            koloMemFree(base)
+        } else {
+            std::mem::transmute::<*const c_void, FreeMem>(native(FREE_MEM))(base)
         }
     }
 }

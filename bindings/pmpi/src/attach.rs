@@ -37,9 +37,10 @@ fn attach(state: &mut State, agreed: &Agreement) -> Option<()> {
         return None;
     }
     let levels = state.known.spans() && agreed.across == Across::Levels;
-    let made = match levels {
-        true => spanning::make(state),
-        false => made_of(state.handle).map(|kolo| state.kolo = kolo),
+    let made = if levels {
+        spanning::make(state)
+    } else {
+        made_of(state.handle).map(|kolo| state.kolo = kolo)
     };
     if on_any(state, made.is_none())? {
         let kolo = std::mem::replace(&mut state.kolo, std::ptr::null_mut());

@@ -122,9 +122,10 @@ fn make(handle: ffi::MPI_Comm, key: u64) -> Option<&'static Entry> {
     if code != 0 {
         return None;
     }
-    let ranks = match inter != 0 || nranks < 2 {
-        true => None,
-        false => in_this_world(handle, nranks),
+    let ranks = if inter != 0 || nranks < 2 {
+        None
+    } else {
+        in_this_world(handle, nranks)
     };
     let stage = match ranks {
         None => Stage::Mpi,

@@ -294,17 +294,19 @@ pub fn decide(
     };
     known.begun += 1;
     known.spent = known.spent.saturating_add(price(known.nranks, size));
-    match earned {
-        true => Decision::Attach,
-        false => Decision::Pass(Reason::Early),
+    if earned {
+        Decision::Attach
+    } else {
+        Decision::Pass(Reason::Early)
     }
 }
 
 #[cold]
 fn why_left(agreed: &Agreement, collective: Collective, nranks: u32, size: Size) -> Reason {
-    match agreed.faster.has(collective, nranks, size) {
-        true => Reason::Faster,
-        false => Reason::Left,
+    if agreed.faster.has(collective, nranks, size) {
+        Reason::Faster
+    } else {
+        Reason::Left
     }
 }
 

@@ -30,9 +30,10 @@ fn counted(taken: Option<c_int>) -> Option<c_int> {
 /// The place of a function in the front's tables.
 pub fn place<F: Form>(collective: Collective) -> usize {
     // The barrier has one form.
-    match F::LARGE {
-        false => collective as usize,
-        true => Collective::COUNT + collective as usize - 1,
+    if F::LARGE {
+        Collective::COUNT + collective as usize - 1
+    } else {
+        collective as usize
     }
 }
 
@@ -245,9 +246,10 @@ function!(gatherv<F>, Gatherv,
  recv_type: MPI_Datatype, root: c_int, comm: MPI_Comm),
 (|| {
     let (is_root, ranks) = vectors::roots(comm, Collective::Gatherv, root)?;
-    let recv = match is_root {
-        true => Some(blocks::<F>(recv, recv_counts, displacements, recv_type, ranks)?),
-        false => None,
+    let recv = if is_root {
+        Some(blocks::<F>(recv, recv_counts, displacements, recv_type, ranks)?)
+    } else {
+        None
     };
     vectors::gatherv(&side(send, send_count, send_type), recv.as_ref(), root, comm)
 })(),
@@ -261,9 +263,10 @@ function!(scatterv<F>, Scatterv,
      root: c_int, comm: MPI_Comm),
     (|| {
         let (is_root, ranks) = vectors::roots(comm, Collective::Scatterv, root)?;
-        let send = match is_root {
-            true => Some(blocks::<F>(send, send_counts, displacements, send_type, ranks)?),
-            false => None,
+        let send = if is_root {
+            Some(blocks::<F>(send, send_counts, displacements, send_type, ranks)?)
+        } else {
+            None
         };
         vectors::scatterv(send.as_ref(), &side(recv, recv_count, recv_type), root, comm)
     })(),

@@ -54,9 +54,10 @@ impl Levels {
 
     /// Runs a call of MPI's, if this rank is a leader.
     pub fn across(&self, call: impl FnOnce(ffi::MPI_Comm) -> c_int) -> Step {
-        match self.is_leader() {
-            true => mpi(call(self.leaders)),
-            false => Ok(()),
+        if self.is_leader() {
+            mpi(call(self.leaders))
+        } else {
+            Ok(())
         }
     }
 

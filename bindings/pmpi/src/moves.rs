@@ -175,9 +175,10 @@ pub unsafe fn scatter(send: &Side, recv: &Side, root: c_int, comm: ffi::MPI_Comm
         if let Some(out) = out {
             out.end(state);
         }
-        Some(match own_stays {
-            true => code,
-            false => arrived(state, place, &to, code),
+        Some(if own_stays {
+            code
+        } else {
+            arrived(state, place, &to, code)
         })
     }
 }
@@ -190,9 +191,10 @@ pub unsafe fn allgather(send: &Side, recv: &Side, comm: ffi::MPI_Comm) -> Option
     let inside = in_place(send.at);
     let block = recv.elements()?;
     let all = block.part(0, block.count.checked_mul(state.known.nranks as usize)?);
-    let from = match inside {
-        true => block.part(state.rank as isize * block.count as isize, block.count),
-        false => send.elements()?,
+    let from = if inside {
+        block.part(state.rank as isize * block.count as isize, block.count)
+    } else {
+        send.elements()?
     };
     let bytes = from.bytes()?;
     take(state, Collective::Allgather, Size::Bytes(bytes as u64))?;

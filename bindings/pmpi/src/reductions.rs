@@ -355,9 +355,10 @@ pub unsafe fn blocks_of(call: &Folded, counts: RankList<usize>) -> Option<c_int>
         Collective::ReduceScatter,
         size(&kind, op, call, all as u64),
     )?;
-    let blocks_are = match counts.iter().all(|&count| count == counts[0]) {
-        true => Blocks::Equal(counts[0]),
-        false => Blocks::Of(counts),
+    let blocks_are = if counts.iter().all(|&count| count == counts[0]) {
+        Blocks::Equal(counts[0])
+    } else {
+        Blocks::Of(counts)
     };
     // SAFETY: the caller's promise.
     Some(unsafe { blocks(state, call, (&kind, op), blocks_are, all) })

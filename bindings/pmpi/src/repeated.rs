@@ -26,9 +26,10 @@ pub unsafe fn all_reduce(state: &mut State, call: &Folded, count: i64) -> Option
     let known = state.alike.iter().flatten();
     let mut like = known.filter(|alike| alike.is_like(call.datatype, call.op));
     let alike = *like.next()?;
-    let from = match in_place(call.send) {
-        true => call.recv.cast_const(),
-        false => call.send,
+    let from = if in_place(call.send) {
+        call.recv.cast_const()
+    } else {
+        call.send
     };
     let (send, recv, count) = (
         from as usize,

@@ -84,17 +84,19 @@ impl Place {
 
     /// A block of each rank, on the root.
     pub fn blocks_on(&self, root: c_int, block: &Side) -> Option<Results> {
-        match self.is(root) {
-            true => self.blocks(block),
-            false => self.nothing(),
+        if self.is(root) {
+            self.blocks(block)
+        } else {
+            self.nothing()
         }
     }
 
     /// A buffer that the root may leave where it lies.
     pub fn unless_in_place(&self, buffer: &Side) -> Option<Results> {
-        match in_place(buffer.at) {
-            true => self.nothing(),
-            false => self.buffer(buffer),
+        if in_place(buffer.at) {
+            self.nothing()
+        } else {
+            self.buffer(buffer)
         }
     }
 
@@ -110,9 +112,10 @@ impl Place {
         root: c_int,
         blocks: impl FnOnce(usize) -> Option<Blocks>,
     ) -> Option<Results> {
-        match self.is(root) {
-            true => self.unequal(&blocks(self.nranks)?),
-            false => self.nothing(),
+        if self.is(root) {
+            self.unequal(&blocks(self.nranks)?)
+        } else {
+            self.nothing()
         }
     }
 
@@ -133,9 +136,10 @@ impl Place {
         }
         let compared = elements(call.recv, received)?;
         // In place, all that goes in lies where the result will begin.
-        let restored = match inside {
-            true => elements(call.recv, sent.max(received))?,
-            false => compared,
+        let restored = if inside {
+            elements(call.recv, sent.max(received))?
+        } else {
+            compared
         };
         Some(Results {
             comm: self.comm,

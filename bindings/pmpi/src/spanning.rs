@@ -111,9 +111,10 @@ fn kolo(code: c_int) -> Step {
 
 /// Runs a call of kolo's on this node, where there is another rank.
 fn within(node: Comm, call: impl FnOnce(Comm) -> c_int) -> Step {
-    match node.is_null() {
-        true => Ok(()),
-        false => kolo(call(node)),
+    if node.is_null() {
+        Ok(())
+    } else {
+        kolo(call(node))
     }
 }
 
@@ -194,9 +195,10 @@ pub unsafe fn bcast(
             }
         })
     };
-    let moved = match is_of_root {
-        true => down(place).and_then(|()| across()),
-        false => across().and_then(|()| down(0)),
+    let moved = if is_of_root {
+        down(place).and_then(|()| across())
+    } else {
+        across().and_then(|()| down(0))
     };
     end(state, moved)
 }
@@ -274,9 +276,10 @@ pub unsafe fn reduce(state: &State, data: &OnLevels, (root, spare): (c_int, *mut
             // SAFETY: the caller's promise.
             unsafe {
                 let skipped = first * data.bytes;
-                let recv = match result.is_null() {
-                    true => result,
-                    false => result.byte_add(skipped),
+                let recv = if result.is_null() {
+                    result
+                } else {
+                    result.byte_add(skipped)
                 };
                 let send = spare.byte_add(skipped);
                 ffi::PMPI_Reduce(send, recv, count, datatype, op, node as c_int, leaders)

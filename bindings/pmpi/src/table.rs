@@ -76,9 +76,12 @@ pub fn saved(
         let fits = |nranks| Left::place(nranks) == place;
         for collective in Collective::ALL {
             let row = measured.row(job, collective as usize, fits);
-            let bit = |bytes| match collective.is_of_unknown_size() {
-                true => UNKNOWN,
-                false => Left::bit(Size::Bytes(bytes)),
+            let bit = |bytes| {
+                if collective.is_of_unknown_size() {
+                    UNKNOWN
+                } else {
+                    Left::bit(Size::Bytes(bytes))
+                }
             };
             // Of calls of unknown size only barriers, which have no bytes, take a known time.
             let is_known = |bytes| !collective.is_of_unknown_size() || bytes == 0;

@@ -174,9 +174,10 @@ impl Elements {
                 count: part.count as c_int,
                 datatype: part.datatype,
             };
-            match part.at.is_null() {
-                false => crate::outcome(copy(piece, offset, bytes))?,
-                true => piece.told_from_elsewhere(|piece| copy(piece, offset, bytes))?,
+            if part.at.is_null() {
+                piece.told_from_elsewhere(|piece| copy(piece, offset, bytes))?
+            } else {
+                crate::outcome(copy(piece, offset, bytes))?
             }
             done += part.count;
         }

@@ -221,9 +221,10 @@ fn chosen(
         bytes_text(geometry.slot_bytes as f64),
     );
     let steps = plan.steps_per_round();
-    let whose = match collective.has_root() {
-        true => format!("rank {}", question.root),
-        false => "each rank".to_string(),
+    let whose = if collective.has_root() {
+        format!("rank {}", question.root)
+    } else {
+        "each rank".to_string()
     };
     let _ = writeln!(
         text,
@@ -258,9 +259,10 @@ fn time_line(
 ) {
     let (time_ns, is_measured) = expected(question, collective, choice, table);
     let how = if is_measured { "measured" } else { "estimated" };
-    let speed = match time_ns > 0.0 && !question.collective.row.sizeless {
-        true => format!(", {:.2} GB/s", question.size as f64 / time_ns),
-        false => String::new(),
+    let speed = if time_ns > 0.0 && !question.collective.row.sizeless {
+        format!(", {:.2} GB/s", question.size as f64 / time_ns)
+    } else {
+        String::new()
     };
     let _ = writeln!(text, "time        {} {how}{speed}", time_text(time_ns));
 }
@@ -312,9 +314,10 @@ fn why(
             .collect();
         let named = named.join(" and ");
         let allowed = &inputs.allowed;
-        return match allowed.allows(collective, choice.algorithm, choice.protocol) {
-            true => format!("the fastest of what {named} allows"),
-            false => format!("nothing that {named} allows can do this, so all were considered"),
+        return if allowed.allows(collective, choice.algorithm, choice.protocol) {
+            format!("the fastest of what {named} allows")
+        } else {
+            format!("nothing that {named} allows can do this, so all were considered")
         };
     }
     let cell = table.cell(collective, bytes);
@@ -329,9 +332,10 @@ fn why(
     }
     if table.is_oneshot(collective, bytes) && choice.algorithm == Algorithm::OneShot {
         let limit = table.oneshot_limit(collective) - 1;
-        let set = match set("eager_limit") {
-            true => origin("eager_limit"),
-            false => "built in for so many ranks".to_string(),
+        let set = if set("eager_limit") {
+            origin("eager_limit")
+        } else {
+            "built in for so many ranks".to_string()
         };
         return format!(
             "up to {} ({limit} bytes) a rank one-shot is taken ({set})",
@@ -373,9 +377,10 @@ fn runners_up(
     for candidate in shown {
         let how = if candidate.measured { "measured" } else { "" };
         let is_known = candidate.time_ns < f64::MAX && own < f64::MAX;
-        let ratio = match is_known {
-            true => format!("{:.2}", candidate.time_ns / own),
-            false => "-".to_string(),
+        let ratio = if is_known {
+            format!("{:.2}", candidate.time_ns / own)
+        } else {
+            "-".to_string()
         };
         let line = format!(
             "  {:<14}{:<10}{:<12}{ratio:<8}{how}",

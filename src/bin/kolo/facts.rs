@@ -86,9 +86,10 @@ pub fn of_this_process() -> Vec<Fact> {
 }
 
 fn of_build() -> Vec<Fact> {
-    let build = match cfg!(debug_assertions) {
-        true => "debug",
-        false => "release",
+    let build = if cfg!(debug_assertions) {
+        "debug"
+    } else {
+        "release"
     };
     let mut facts = vec![
         fact("kolo", env!("CARGO_PKG_VERSION")),
@@ -168,9 +169,10 @@ fn networks(settings: &Settings) -> Fact {
     for candidate in &tried {
         let (kind, (works, words)) = (candidate.kind.text(), shown(candidate));
         value.insert(kind.into(), json!({"usable": works, "words": words}));
-        lines.push(match works {
-            true => format!("{kind}: {words}"),
-            false => format!("not {kind}: {words}"),
+        lines.push(if works {
+            format!("{kind}: {words}")
+        } else {
+            format!("not {kind}: {words}")
         });
     }
     let wish = settings.net();
@@ -244,9 +246,10 @@ pub fn rdma_ports() -> Vec<String> {
 
 fn rdma_devices(folder: &Path) -> Vec<String> {
     let lines = ports_of(folder);
-    match lines.is_empty() {
-        true => vec!["none".into()],
-        false => lines,
+    if lines.is_empty() {
+        vec!["none".into()]
+    } else {
+        lines
     }
 }
 

@@ -237,9 +237,10 @@ fn reached(device: &ListedDevice) -> String {
 }
 
 fn listed(names: &[String]) -> String {
-    match names.is_empty() {
-        true => "none".to_owned(),
-        false => names.join(", "),
+    if names.is_empty() {
+        "none".to_owned()
+    } else {
+        names.join(", ")
     }
 }
 

@@ -36,9 +36,10 @@ pub fn run(args: &HelloArgs) -> Result<()> {
     };
     for round in 0..args.rounds {
         let start = clock::now();
-        let launch = match args.slurm {
-            true => launch::from_slurm(&settings)?,
-            false => launch::from_environment(&settings)?,
+        let launch = if args.slurm {
+            launch::from_slurm(&settings)?
+        } else {
+            launch::from_environment(&settings)?
         };
         logging::install(&all, &topo::host_name(), Rank(launch.rank));
         let ring = launch.connect(&settings)?;

@@ -72,9 +72,10 @@ pub fn info(args: &InfoArgs) -> Result<()> {
     let facts = facts::of_this_process();
     let all = job.gather(&facts);
     if job.speaks() {
-        match args.json {
-            true => out::json(&document(&facts, &all, &job)),
-            false => out::write(&text(&facts, &all, &job)),
+        if args.json {
+            out::json(&document(&facts, &all, &job))
+        } else {
+            out::write(&text(&facts, &all, &job))
         }
     }
     Settings::load(&[])

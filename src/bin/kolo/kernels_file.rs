@@ -32,9 +32,10 @@ pub struct KernelsFault {
 impl KernelsFault {
     /// Its code as an error.
     pub fn code(&self) -> Code {
-        match self.is_unread {
-            true => Code::SystemError,
-            false => Code::InvalidUsage,
+        if self.is_unread {
+            Code::SystemError
+        } else {
+            Code::InvalidUsage
         }
     }
 }

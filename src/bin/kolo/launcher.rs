@@ -47,9 +47,10 @@ fn families(is_set: impl Fn(&str) -> bool) -> Vec<Family> {
     if is_set("PMI_SIZE") {
         return vec![Family::Mpich];
     }
-    match is_set("PMIX_RANK") {
-        true => vec![Family::OpenMpi, Family::Mpich],
-        false => Vec::new(),
+    if is_set("PMIX_RANK") {
+        vec![Family::OpenMpi, Family::Mpich]
+    } else {
+        Vec::new()
     }
 }
 

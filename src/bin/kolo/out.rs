@@ -41,8 +41,9 @@ pub fn line(text: &str) {
 
 /// `1 rank`, `3 ranks`.
 pub fn counted<N: std::fmt::Display + PartialEq + From<u8>>(count: N, word: &str) -> String {
-    match count == N::from(1) {
-        true => format!("1 {word}"),
-        false => format!("{count} {word}s"),
+    if count == N::from(1) {
+        format!("1 {word}")
+    } else {
+        format!("{count} {word}s")
     }
 }

@@ -328,9 +328,10 @@ pub fn choice_document(collective: Collective, choice: &Choice) -> Value {
 
 /// A number, for `--json`; null where it is unknown.
 pub fn number(value: f64) -> Value {
-    match value.is_finite() && value < 1e30 {
-        true => json!(value),
-        false => Value::Null,
+    if value.is_finite() && value < 1e30 {
+        json!(value)
+    } else {
+        Value::Null
     }
 }
 
@@ -343,9 +344,10 @@ pub fn bytes_text(bytes: f64) -> String {
         value /= 1024.0;
         unit += 1;
     }
-    match value.fract() == 0.0 || unit == 0 {
-        true => format!("{value:.0}{}", units[unit]),
-        false => format!("{value:.1}{}", units[unit]),
+    if value.fract() == 0.0 || unit == 0 {
+        format!("{value:.0}{}", units[unit])
+    } else {
+        format!("{value:.1}{}", units[unit])
     }
 }
 

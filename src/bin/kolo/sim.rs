@@ -164,9 +164,10 @@ fn summary(
         choice.protocol.name(),
         choice.channels
     );
-    let speed = match question.collective.row.sizeless {
-        true => String::new(),
-        false => format!(" ({:.2} GB/s)", question.size as f64 / report.time_ns),
+    let speed = if question.collective.row.sizeless {
+        String::new()
+    } else {
+        format!(" ({:.2} GB/s)", question.size as f64 / report.time_ns)
     };
     let _ = writeln!(
         text,

@@ -174,9 +174,10 @@ fn document(
 
 /// The machine of a file, with a warning on standard error for each thing that is left out.
 fn read(path: &Path, is_strict: bool) -> Result<TopoFile> {
-    let notes = match is_strict {
-        true => Notes::strict(),
-        false => Notes::lenient(),
+    let notes = if is_strict {
+        Notes::strict()
+    } else {
+        Notes::lenient()
     };
     let file = TopoFile::read_noting(path, &notes)?;
     for line in notes.lines() {

@@ -157,9 +157,10 @@ impl<'a> Tuning<'a> {
             ));
         }
         let is_zero = member.team.rank() == 0;
-        let known = match is_zero && !args.restart {
-            true => read(&args.output),
-            false => Ok(Measured::default()),
+        let known = if is_zero && !args.restart {
+            read(&args.output)
+        } else {
+            Ok(Measured::default())
         };
         // All ranks learn whether rank 0 can go on.
         let bad = member.sum(u64::from(known.is_err()))?;
@@ -284,9 +285,10 @@ impl<'a> Tuning<'a> {
 
     /// Bytes of the call's count.
     fn bytes(&self, point: &Point) -> usize {
-        match point.row.sizeless {
-            true => 0,
-            false => self.counts(point).call * UNIT,
+        if point.row.sizeless {
+            0
+        } else {
+            self.counts(point).call * UNIT
         }
     }
 

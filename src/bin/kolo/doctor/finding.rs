@@ -25,9 +25,10 @@ impl Finding {
 
     /// One line without the fix.
     pub fn short(&self) -> String {
-        let line = match self.nodes.is_empty() {
-            true => format!("{}: {}", self.check, self.what),
-            false => format!("{}: {}: {}", self.check, list(&self.nodes), self.what),
+        let line = if self.nodes.is_empty() {
+            format!("{}: {}", self.check, self.what)
+        } else {
+            format!("{}: {}: {}", self.check, list(&self.nodes), self.what)
         };
         line.replace(['\n', '\r'], " ")
     }

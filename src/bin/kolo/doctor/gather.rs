@@ -35,9 +35,10 @@ impl ThisRank {
         let (settings, faults) = config::load_with_faults();
         let prefix = config::install_prefix();
         // Whose a file is keeps no node from working.
-        let of_files = match lasting {
-            true => Vec::new(),
-            false => config::faults_of_files(settings.files(), prefix.as_deref()),
+        let of_files = if lasting {
+            Vec::new()
+        } else {
+            config::faults_of_files(settings.files(), prefix.as_deref())
         };
         let faults = faults
             .into_iter()
@@ -184,9 +185,10 @@ fn builds() -> BTreeMap<String, String> {
         let bytes = fs::read(path).ok()?;
         let digest = crc32c::crc32c(&bytes);
         let version = env!("CARGO_PKG_VERSION");
-        Some(match name == "kolo" {
-            true => (name, format!("{version} (build {digest:08x})")),
-            false => (name, format!("build {digest:08x}")),
+        Some(if name == "kolo" {
+            (name, format!("{version} (build {digest:08x})"))
+        } else {
+            (name, format!("build {digest:08x}"))
         })
     };
     files.into_iter().filter_map(build).collect()

@@ -80,9 +80,10 @@ pub fn apart(job: &Gathered) -> Vec<Finding> {
         let options = job.ranks_of(node).flat_map(|rank| &rank.gpus.slurm);
         let options: BTreeSet<&str> = options.map(String::as_str).collect();
         let options: Vec<&str> = options.into_iter().collect();
-        let fix = match options.is_empty() {
-            true => format!("{SEE_ALL}, or the same {VISIBLE} for all ranks of a node"),
-            false => format!("{SEE_ALL} in place of {}", options.join(" and ")),
+        let fix = if options.is_empty() {
+            format!("{SEE_ALL}, or the same {VISIBLE} for all ranks of a node")
+        } else {
+            format!("{SEE_ALL} in place of {}", options.join(" and "))
         };
         vec![(what, fix)]
     })

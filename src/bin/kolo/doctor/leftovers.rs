@@ -90,9 +90,10 @@ fn is_plain(path: &str) -> bool {
 /// A path as a shell takes it for one word that means nothing else.
 fn quoted(path: &str) -> String {
     let is_safe = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:@%,".contains(letter);
-    match path.chars().all(is_safe) {
-        true => path.to_string(),
-        false => format!("'{}'", path.replace('\'', r"'\''")),
+    if path.chars().all(is_safe) {
+        path.to_string()
+    } else {
+        format!("'{}'", path.replace('\'', r"'\''"))
     }
 }
 

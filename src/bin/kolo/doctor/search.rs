@@ -205,9 +205,10 @@ fn expanded(word: &str, origin: &Path) -> PathBuf {
     if !word.contains('$') {
         return PathBuf::from(word);
     }
-    let lib = match Path::new("/lib").join(multiarch()).is_dir() {
-        true => format!("lib/{}", multiarch()),
-        false => "lib64".to_owned(),
+    let lib = if Path::new("/lib").join(multiarch()).is_dir() {
+        format!("lib/{}", multiarch())
+    } else {
+        "lib64".to_owned()
     };
     let origin = origin.display().to_string();
     let values = [

@@ -154,9 +154,10 @@ fn net_names(graph: &Graph, nic: usize) -> String {
     let ports = graph.leaving(nic).iter().map(|&link| graph.links[link].to);
     let nets = ports.filter(|&to| graph.nodes[to].kind == NodeKind::Net);
     let names: Vec<&str> = nets.map(|net| graph.nodes[net].name.as_str()).collect();
-    match names.iter().all(|name| name.is_empty()) {
-        true => graph.nodes[nic].label().replace('/', " "),
-        false => names.join(", "),
+    if names.iter().all(|name| name.is_empty()) {
+        graph.nodes[nic].label().replace('/', " ")
+    } else {
+        names.join(", ")
     }
 }
 

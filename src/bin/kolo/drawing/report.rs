@@ -92,9 +92,10 @@ fn links_text(graph: &Graph, node: usize) -> String {
             [first, .., last] if labels.len() > 8 => format!("{first} ... {last}"),
             all => all.join(" "),
         };
-        let speed = match is_guess {
-            true => format!("unknown (planned as {})", gigabytes(*rate)),
-            false => gigabytes(*rate),
+        let speed = if *is_guess {
+            format!("unknown (planned as {})", gigabytes(*rate))
+        } else {
+            gigabytes(*rate)
         };
         format!("{} {speed}: {labels}", kind.word())
     };
@@ -184,9 +185,10 @@ pub fn channels_text(seated: &Seated, found: &Found, channels: &Channels) -> Str
         String::new()
     };
     let kind = |at: usize| {
-        let ports = match graph.nets.is_empty() {
-            true => String::new(),
-            false => format!(", to ports at most {}", found.outer[at].word()),
+        let ports = if graph.nets.is_empty() {
+            String::new()
+        } else {
+            format!(", to ports at most {}", found.outer[at].word())
         };
         format!("ways at most {}{ports}", found.inner[at].word())
     };

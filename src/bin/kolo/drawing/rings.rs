@@ -36,9 +36,10 @@ pub(super) fn draw(sheet: &Sheet, canvas: &mut Canvas, top: f64) -> f64 {
         _ => "ranks in ring order, node by node, from network port to network port (N)",
     };
     heading(canvas, top, "Rings", more);
-    let (width, height) = match on_circle {
-        true => (PAGE / 6., 200.),
-        false => Lines::size(sheet),
+    let (width, height) = if on_circle {
+        (PAGE / 6., 200.)
+    } else {
+        Lines::size(sheet)
     };
     let across = ((PAGE / width) as usize).max(1);
     let groups = sheet.rings();
@@ -53,9 +54,10 @@ pub(super) fn draw(sheet: &Sheet, canvas: &mut Canvas, top: f64) -> f64 {
         };
         let name = crate::canvas::shortened(&group.name(), 13., width - 40.);
         canvas.text(x + 18., y + 8., &name, pen);
-        match on_circle {
-            true => circle(sheet, canvas, ring, x + 10., y + 20., width.min(200.) - 30.),
-            false => Lines { sheet, ring, x }.draw(canvas, y + 30.),
+        if on_circle {
+            circle(sheet, canvas, ring, x + 10., y + 20., width.min(200.) - 30.)
+        } else {
+            Lines { sheet, ring, x }.draw(canvas, y + 30.)
         }
     }
     top + 22. + height * groups.len().div_ceil(across) as f64

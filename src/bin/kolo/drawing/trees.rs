@@ -43,9 +43,10 @@ fn between_nodes(sheet: &Sheet, canvas: &mut Canvas, top: f64) -> f64 {
     let mut y = top;
     let mut end = top;
     for is_second in [false, true] {
-        let x = match side_by_side && is_second {
-            true => MARGIN + PAGE / 2. + 20.,
-            false => MARGIN,
+        let x = if side_by_side && is_second {
+            MARGIN + PAGE / 2. + 20.
+        } else {
+            MARGIN
         };
         let name = if is_second {
             "second tree"

@@ -96,9 +96,10 @@ impl Page {
         self.roff.control("nf", []);
         for line in text.lines() {
             // An empty line of the source is a mistake to some that read roff.
-            match line.trim().is_empty() {
-                true => self.roff.control("sp", []),
-                false => self.roff.text([roman(line)]),
+            if line.trim().is_empty() {
+                self.roff.control("sp", [])
+            } else {
+                self.roff.text([roman(line)])
             };
         }
         self.roff.control("fi", []);

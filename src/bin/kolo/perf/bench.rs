@@ -85,9 +85,10 @@ impl Placed {
 
     /// First element of the send buffer in its memory, and of the receive buffer in its own.
     fn starts(&self) -> (usize, usize) {
-        match self.in_place {
-            true => (self.counts.send_at, self.counts.recv_at),
-            false => (0, 0),
+        if self.in_place {
+            (self.counts.send_at, self.counts.recv_at)
+        } else {
+            (0, 0)
         }
     }
 }
@@ -197,9 +198,10 @@ impl<'a> Bench<'a> {
         let unit = placed.unit();
         let shift = shift + self.args.unalign as usize * unit;
         let (send, recv) = placed.starts();
-        let base = match placed.in_place {
-            true => self.recv.place(),
-            false => self.send.place(),
+        let base = if placed.in_place {
+            self.recv.place()
+        } else {
+            self.send.place()
         };
         Run {
             collective: self.row.kolo,
@@ -296,9 +298,10 @@ impl<'a> Bench<'a> {
     fn write_input(&mut self, placed: &Placed, input: &Pattern) -> Result<()> {
         let from = self.first(placed) + placed.starts().0 * placed.unit();
         let bytes = placed.counts.send * placed.unit();
-        let buffer = match placed.in_place {
-            true => &mut self.recv,
-            false => &mut self.send,
+        let buffer = if placed.in_place {
+            &mut self.recv
+        } else {
+            &mut self.send
         };
         input.fill(0, buffer.bytes(from, bytes));
         buffer.push(self.device.as_ref(), from, bytes)

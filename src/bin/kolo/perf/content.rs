@@ -65,9 +65,10 @@ pub fn placed(counts: &Counts, from: impl Fn(usize) -> Content) -> Vec<Piece> {
 
 /// Only the root gets something.
 pub fn at_root(seat: &Seat, counts: &Counts, pieces: Vec<Piece>) -> Vec<Piece> {
-    match seat.is_root() {
-        true => pieces,
-        false => whole(counts, Content::Untouched),
+    if seat.is_root() {
+        pieces
+    } else {
+        whole(counts, Content::Untouched)
     }
 }
 
@@ -129,9 +130,10 @@ pub fn wrong(
 ) -> u64 {
     let unit = data.unit();
     let poison = Pattern::poison(unit);
-    let (first, end) = match in_place {
-        true => (counts.recv_at, counts.extent()),
-        false => (0, counts.recv),
+    let (first, end) = if in_place {
+        (counts.recv_at, counts.extent())
+    } else {
+        (0, counts.recv)
     };
     let pieces = expected(row, seat, counts, in_place);
     let inside = pieces.iter().map(|piece| {

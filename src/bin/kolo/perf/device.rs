@@ -164,9 +164,10 @@ pub fn described(number: u32) -> Result<Value> {
 /// Words before the table where there are GPUs and host memory is measured: whoever knows
 /// nccl-tests expects those.
 pub fn left_out(args: &PerfArgs) -> Option<String> {
-    let gpus = match args.on_gpus() {
-        true => 0,
-        false => count().unwrap_or(0),
+    let gpus = if args.on_gpus() {
+        0
+    } else {
+        count().unwrap_or(0)
     };
     let many = if gpus == 1 {
         "1 GPU".to_string()

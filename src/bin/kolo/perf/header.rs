@@ -21,9 +21,10 @@ pub fn lines(args: &PerfArgs, who: &Who, most: u64) -> Vec<String> {
         lines.push(parameters(args, most));
     }
     lines.push("#".to_string());
-    lines.extend(match args.form.is_tool() {
-        true => devices(args, who),
-        false => ranks(args, who),
+    lines.extend(if args.form.is_tool() {
+        devices(args, who)
+    } else {
+        ranks(args, who)
     });
     let mut notes = tool::notes(args);
     notes.extend(device::left_out(args));
@@ -145,9 +146,10 @@ fn crowded(crowd: &SharedCores) -> String {
 fn ranks(args: &PerfArgs, who: &Who) -> Vec<String> {
     let split = args.groups().is_some();
     let line = |(rank, seen): (usize, super::who::Seen)| {
-        let group = match split {
-            true => format!(" Group {:>2}", seen.group),
-            false => String::new(),
+        let group = if split {
+            format!(" Group {:>2}", seen.group)
+        } else {
+            String::new()
         };
         let place = match seen.pci {
             Some(pci) => format!("device {} at {pci}", seen.device),

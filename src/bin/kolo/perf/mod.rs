@@ -209,9 +209,12 @@ impl Session<'_> {
         let right = report.map_or(Ok(true), |report| report.end(&steps, &taken));
         // All ranks end alike, so that none waits for a rank that has failed here.
         let bad = self.member.sum(u64::from(!matches!(right, Ok(true))))?;
-        right.map(|right| match right && bad == 0 {
-            true => Verdict::Right,
-            false => Verdict::Wrong,
+        right.map(|right| {
+            if right && bad == 0 {
+                Verdict::Right
+            } else {
+                Verdict::Wrong
+            }
         })
     }
 

@@ -335,9 +335,10 @@ impl PerfArgs {
     /// Types and operations to measure: those that fit each other and the collective, of all that
     /// were asked for. The operation is none where the collective does not reduce.
     pub fn combinations(&self) -> Vec<(DataType, Option<Operation>)> {
-        let types = match self.collective.sizeless {
-            true => &self.types.0[..1],
-            false => &self.types.0,
+        let types = if self.collective.sizeless {
+            &self.types.0[..1]
+        } else {
+            &self.types.0
         };
         // What is asked for by name is measured, or refused with a sentence; of all, what there is.
         let is_offered = |dtype, op: Option<Operation>| {

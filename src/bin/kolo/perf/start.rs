@@ -84,9 +84,10 @@ fn alone(
         Ok(args) => args,
         Err(error) => return (None, Some(Complaint::mistake(error.to_string().trim_end()))),
     };
-    let variables = match args.form.is_tool() {
-        true => args.form.read(launcher::variable),
-        false => Ok(()),
+    let variables = if args.form.is_tool() {
+        args.form.read(launcher::variable)
+    } else {
+        Ok(())
     };
     let complaint = match (variables, settings) {
         (Err(text), _) => Some(Complaint::mistake(format!("kolo: {text}"))),
@@ -174,9 +175,10 @@ fn summary(all: &[String]) -> (u8, Vec<String>) {
     }
     let said = sentences.into_iter().map(|(text, who)| {
         // What process 0 finds in its own files concerns it alone, and all know it.
-        match who.len() == all.len() || who == ["0"] {
-            true => text.clone(),
-            false => format!("process {}: {text}", who.join(", ")),
+        if who.len() == all.len() || who == ["0"] {
+            text.clone()
+        } else {
+            format!("process {}: {text}", who.join(", "))
         }
     });
     (code.unwrap_or(0), said.collect())

@@ -79,9 +79,10 @@ impl<'a> Report<'a> {
         let root = case.root.map_or(-1, i64::from);
         let dtype = case.dtype.name();
         let indent = if self.args.form.is_tool() { "" } else { "  " };
-        let mut line = match is_brief(self.args) {
-            true => format!("{indent}{size:>12}  {dtype:>8}  {op:>6}"),
-            false => format!("{indent}{size:>12}  {count:>12}  {dtype:>8}  {op:>6}  {root:>6}"),
+        let mut line = if is_brief(self.args) {
+            format!("{indent}{size:>12}  {dtype:>8}  {op:>6}")
+        } else {
+            format!("{indent}{size:>12}  {count:>12}  {dtype:>8}  {op:>6}  {root:>6}")
         };
         for side in &sides {
             line.push_str("  ");
@@ -248,9 +249,12 @@ fn heads(args: &PerfArgs) -> Vec<String> {
     }
     let width = side[1].len();
     let first = if args.form.is_tool() { 10 } else { 12 };
-    let left = |[size, count, dtype, op, root]: [&str; 5]| match brief {
-        true => format!("# {size:>first$}  {dtype:>8}  {op:>6}"),
-        false => format!("# {size:>first$}  {count:>12}  {dtype:>8}  {op:>6}  {root:>6}"),
+    let left = |[size, count, dtype, op, root]: [&str; 5]| {
+        if brief {
+            format!("# {size:>first$}  {dtype:>8}  {op:>6}")
+        } else {
+            format!("# {size:>first$}  {count:>12}  {dtype:>8}  {op:>6}  {root:>6}")
+        }
     };
     // The word over two columns stands in their middle.
     let more = match has_more(args) {
@@ -328,22 +332,25 @@ fn cells(side: Option<&Outcome>, args: &PerfArgs) -> String {
         } else {
             ""
         };
-        return match is_brief(args) {
-            true => format!("{na:>7}  {na:>5}{more}"),
-            false => format!("{na:>7}  {na:>6}  {na:>6}  {na:>5}{more}"),
+        return if is_brief(args) {
+            format!("{na:>7}  {na:>5}{more}")
+        } else {
+            format!("{na:>7}  {na:>6}  {na:>6}  {na:>5}{more}")
         };
     };
-    let shown = match of_issuing {
-        true => side.took.issued_us,
-        false => side.took.time_us,
+    let shown = if of_issuing {
+        side.took.issued_us
+    } else {
+        side.took.time_us
     };
     let (time, algbw, busbw) = (time_cell(shown), side.algbw, side.busbw);
     let wrong = side
         .wrong
         .map_or("N/A".to_string(), |wrong| wrong.to_string());
-    let mut text = match is_brief(args) {
-        true => format!("{time}  {wrong:>5}"),
-        false => format!("{time}  {algbw:6.2}  {busbw:6.2}  {wrong:>5}"),
+    let mut text = if is_brief(args) {
+        format!("{time}  {wrong:>5}")
+    } else {
+        format!("{time}  {algbw:6.2}  {busbw:6.2}  {wrong:>5}")
     };
     if compares {
         text.push_str(&match &side.rival {

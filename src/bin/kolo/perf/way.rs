@@ -71,8 +71,9 @@ impl Ways {
 /// The algorithm, and the protocol where it is not the usual one.
 fn word(collective: Collective, choice: &Choice) -> String {
     let usual = Choice::plain(collective, choice.algorithm, choice.channels).protocol;
-    match choice.protocol == usual {
-        true => choice.algorithm.name().to_string(),
-        false => format!("{}/{}", choice.algorithm.name(), choice.protocol.name()),
+    if choice.protocol == usual {
+        choice.algorithm.name().to_string()
+    } else {
+        format!("{}/{}", choice.algorithm.name(), choice.protocol.name())
     }
 }

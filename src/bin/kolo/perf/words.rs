@@ -36,9 +36,10 @@ pub fn size(text: &str) -> Result<u64, String> {
         .parse()
         .map_err(|_| "a size is a number, as 8, 64K or 1.5M".to_string())?;
     let bytes = number * (1u64 << shift) as f64;
-    match (0.0..=(1u64 << 50) as f64).contains(&bytes) {
-        true => Ok(bytes as u64),
-        false => Err("a size is from 0 to 1024T".into()),
+    if (0.0..=(1u64 << 50) as f64).contains(&bytes) {
+        Ok(bytes as u64)
+    } else {
+        Err("a size is from 0 to 1024T".into())
     }
 }
 

@@ -39,9 +39,10 @@ pub fn judged(points: &[(usize, u64)], series: &[Vec<SeriesTook>]) -> Vec<StayRo
         });
         rows.push(StayRow {
             collective,
-            stays: match mpi_table::is_sized(collective) {
-                true => of_sizes(&leads),
-                false => whole(&leads),
+            stays: if mpi_table::is_sized(collective) {
+                of_sizes(&leads)
+            } else {
+                whole(&leads)
             },
             times: times.collect(),
         });

@@ -101,9 +101,10 @@ impl<'a> BesideMpi<'a> {
                 "give other names with -c, and sizes as -b 8 -e 1M",
             )));
         }
-        let known = match seat.rank == 0 && !args.restart {
-            true => read(&args.output),
-            false => Ok(StayTable::default()),
+        let known = if seat.rank == 0 && !args.restart {
+            read(&args.output)
+        } else {
+            Ok(StayTable::default())
         };
         // All ranks learn whether rank 0 can go on.
         let bad = member.sum(u64::from(known.is_err()))?;
@@ -193,9 +194,10 @@ impl<'a> BesideMpi<'a> {
             self.write(point, &counts, call);
             let run = self.call(point, &counts);
             let begun = seconds();
-            match by_mpi {
-                true => mpi_result((point.row.mpi)(self.mpi, &run), point.row.name)?,
-                false => (point.row.run)(&run)?,
+            if by_mpi {
+                mpi_result((point.row.mpi)(self.mpi, &run), point.row.name)?
+            } else {
+                (point.row.run)(&run)?
             }
             passed += seconds() - begun;
         }
@@ -227,9 +229,10 @@ impl<'a> BesideMpi<'a> {
             comm: &self.member.comm,
             stream: None,
             graph: None,
-            send: match in_place {
-                true => self.recv.place(),
-                false => self.send.place(),
+            send: if in_place {
+                self.recv.place()
+            } else {
+                self.send.place()
             },
             recv: self.recv.place(),
             counts,
@@ -250,9 +253,10 @@ impl<'a> BesideMpi<'a> {
         self.table.put(section.clone());
         let path = &self.args.output;
         tuned::replace(path, &self.table.print())?;
-        match self.args.json {
-            true => out::json(&document(path, &section, restless)),
-            false => tell(path, &section),
+        if self.args.json {
+            out::json(&document(path, &section, restless))
+        } else {
+            tell(path, &section)
         }
         let points = self.points.len();
         if restless > points / QUIET && !self.args.json {
@@ -296,9 +300,10 @@ fn points(args: &TuneArgs, seat: &Seat) -> Vec<MpiPoint> {
 }
 
 fn counts(point: &MpiPoint, seat: &Seat) -> Counts {
-    let blocks = match mpi_table::counts_blocks(point.collective) {
-        true => seat.n(),
-        false => 1,
+    let blocks = if mpi_table::counts_blocks(point.collective) {
+        seat.n()
+    } else {
+        1
     };
     (point.row.counts)(point.size as usize / UNIT * blocks, seat)
 }
@@ -319,9 +324,10 @@ fn read(path: &Path) -> Result<StayTable> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(refused(&error)),
     };
-    match text.trim().is_empty() {
-        true => Ok(StayTable::default()),
-        false => StayTable::parse(&text).map_err(|why| wrong(path, &why)),
+    if text.trim().is_empty() {
+        Ok(StayTable::default())
+    } else {
+        StayTable::parse(&text).map_err(|why| wrong(path, &why))
     }
 }
 
@@ -341,9 +347,10 @@ fn tell(path: &Path, section: &StaySection) {
             format!("  {:<22}{sizes}", NAMES[row.collective])
         })
         .collect();
-    let faster = match stay.is_empty() {
-        true => "of none".to_string(),
-        false => format!("of {}, at these sizes", stay.len()),
+    let faster = if stay.is_empty() {
+        "of none".to_string()
+    } else {
+        format!("of {}, at these sizes", stay.len())
     };
     out::line(&format!(
         "{}: {} collectives on {} ranks; {} is faster {faster}",
