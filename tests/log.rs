@@ -276,6 +276,7 @@ fn rank_zero_tells_what_was_chosen_and_set() {
     let zero = &said[0];
     for words in [
         "communicator whole: 3 ranks on 2 nodes: 2 on ",
+        "communicator whole: levels: each node counts as one cache",
         "communicator whole: transports: memory of each node, socket between nodes",
         "communicator whole: network: NET socket: lo 127.0.0.1, KOLO_NET=socket; not plugin: ",
         "communicator whole: waiting: ",

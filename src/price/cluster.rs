@@ -195,6 +195,19 @@ impl Cluster {
         }
     }
 
+    /// What is told apart inside a node, in words: `2 sockets and 16 last-level caches of a node
+    /// have ranks`; `None` where a node counts as one cache.
+    pub fn parts_text(&self) -> Option<String> {
+        let caches = self.caches_of_node();
+        let counted = |count: u32, what: &str| match count {
+            1 => format!("1 {what}"),
+            many => format!("{many} {what}s"),
+        };
+        let sockets = counted(self.sockets.max(1), "socket");
+        let text = format!("{sockets} and {}", counted(caches, "last-level cache"));
+        (caches > 1).then(|| format!("{text} of a node have ranks"))
+    }
+
     /// The farthest level that any two ranks have between them.
     pub fn widest(&self) -> Level {
         match self.seating {

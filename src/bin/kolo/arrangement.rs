@@ -136,28 +136,15 @@ impl Arrangement {
         })
     }
 
-    /// In words, where there is more to say than a number: `2 sockets x 8 caches, in turn`.
+    /// In words, where more is to be said than a number: what has ranks, and how they are dealt.
     pub fn text(&self, cluster: &Cluster) -> Option<String> {
         let dealt = match (&cluster.seating, self.bind.as_str()) {
             (Seating::Cyclic, _) | (_, "cyclic") => "dealt to the sockets in turn",
             (_, "block") => "dealt in order",
             _ => "dealt as the file says",
         };
-        let caches = match &cluster.seating {
-            Seating::Listed(listed) => listed.caches(),
-            _ => cluster.sockets * cluster.caches,
-        };
-        (caches > 1).then(|| {
-            let ranks = |count: u32, what: &str| match count {
-                1 => format!("1 {what}"),
-                many => format!("{many} {what}s"),
-            };
-            format!(
-                "{} and {} of a node have ranks, {dealt}",
-                ranks(cluster.sockets, "socket"),
-                ranks(caches, "last-level cache")
-            )
-        })
+        let parts = cluster.parts_text()?;
+        Some(format!("{parts}, {dealt}"))
     }
 }
 

@@ -37,6 +37,7 @@ fn lines(queue: &Queue) -> crate::base::Result<Vec<String>> {
     let exec = queue.user()?;
     let mut lines = vec![
         ranks(queue, &exec.members.nodes),
+        levels(&exec.table),
         transports(queue),
         network(queue),
         waiting(queue),
@@ -85,6 +86,16 @@ fn ranks(queue: &Queue, nodes: &Nodes) -> String {
         text.push_str(", ...");
     }
     text
+}
+
+/// What the tuner tells apart inside a node.
+fn levels(table: &Table) -> String {
+    let inputs = table.inputs();
+    match inputs.setting.machine.parts_text() {
+        Some(parts) => format!("levels: {parts}"),
+        None if inputs.nranks < 2 => "levels: none, it is alone".to_owned(),
+        None => "levels: each node counts as one cache".to_owned(),
+    }
 }
 
 fn transports(queue: &Queue) -> String {
