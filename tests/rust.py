@@ -19,8 +19,9 @@ CARGO = os.environ.get("CARGO", "cargo")
 # Each program itself runs as many tests at a time as there are cores.
 AT_A_TIME = 3
 # The longest programs come first, so that none of them is left over at the end.
-FIRST = ("cli", "ranks", "plans", "nodes", "cuda", "comm", "net", "kolo", "bootstrap", "fortran",
-         "faults", "mismatches", "limits", "shm", "doc-tests")
+FIRST = ("plans", "ranks", "cli", "bootstrap", "nodes", "fortran", "tuner", "comm", "net",
+         "faults", "cuda", "interleavings", "kolo", "bundle", "abi", "mismatches", "dtype", "shm",
+         "simulator")
 # What tests load and do not link to: they ask for it, and find it built.
 LOADED = ("kolo-c", "kolo-verbs", "kolo-softgpu")
 LIMIT = 900.0

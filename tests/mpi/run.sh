@@ -10,8 +10,9 @@
 #
 # A test is an executable script NAME.sh. It starts in an empty folder and passes when its exit
 # status is 0. A line `# limit: 120 s` changes its time limit of 60 s, which counts double where
-# two run at a time; a line `# mpi: openmpi` confines it. Tests whose names begin with fortran_ run
-# once for each Fortran compiler. They find in their environment:
+# two run at a time; those with the longest limits begin first, so that none of them is left over
+# at the end. A line `# mpi: openmpi` confines it. Tests whose names begin with fortran_ run once
+# for each Fortran compiler. They find in their environment:
 #   MPI     openmpi or mpich                PREFIX   where kolo is installed
 #   MPIRUN  starts ranks: $MPIRUN -n 4 ...  KOLO     the command kolo
 #   YIELDS  what lets MPICH's ranks yield while they wait, behind a colon: where a test sets
@@ -62,12 +63,27 @@ failed=0
 started=0
 running=0
 
+# The limit of a test in seconds, where it runs alone.
+limit_of() { # SCRIPT
+    local limit
+    limit=$(sed -n 's/^# limit: \([0-9]*\) s$/\1/p' "$1")
+    echo "${limit:-60}"
+}
+
+# The chosen tests.
+scripts() {
+    for script in "$SOURCE"/tests/mpi/*.sh; do
+        [ "$script" != "$SOURCE/tests/mpi/run.sh" ] || continue
+        [[ $(basename "$script") == *"${ONLY:-}"* ]] || continue
+        printf '%s\t%s\n' "$(limit_of "$script")" "$script"
+    done | sort -s -k 1,1nr | cut -f 2-
+}
+
 # One test, in a folder of its own. All that is to be said of it goes to its file `said`, which is
 # there when it has ended; the last letter of its name is that of the verdict.
 run_one() { # NUMBER, SCRIPT, LABEL
     local own=$scratch/$1 name=$3 limit start busy status=0 verdict=p
-    limit=$(sed -n 's/^# limit: \([0-9]*\) s$/\1/p' "$2")
-    limit=$((${limit:-60} * at_a_time))
+    limit=$(($(limit_of "$2") * at_a_time))
     start=$SECONDS
     mkdir -p "$own/work" "$own/tmp"
     (cd "$own/work" && TMPDIR=$own/tmp exec timeout --kill-after=5 "$limit" "$2") \
@@ -115,6 +131,8 @@ start() { # SCRIPT, LABEL
     run_one $started "$1" "$2" &
 }
 
+mapfile -t chosen <<<"$(scripts)"
+[ -n "${chosen[0]}" ] || { echo "run.sh: no test has ${ONLY:-} in its name" >&2; exit 2; }
 for MPI in "$@"; do
     MPICC=mpicc.$MPI
     MPIFC=mpifort.$MPI
@@ -130,9 +148,7 @@ for MPI in "$@"; do
         *) echo "run.sh: '$MPI' is neither openmpi nor mpich" >&2; exit 2 ;;
     esac
     export MPI MPICC MPIFC MPIRUN YIELDS
-    for script in "$SOURCE"/tests/mpi/*.sh; do
-        [ "$script" != "$SOURCE/tests/mpi/run.sh" ] || continue
-        [[ $(basename "$script") == *"${ONLY:-}"* ]] || continue
+    for script in "${chosen[@]}"; do
         name=$(basename "$script" .sh)
         if [[ $name == fortran_* ]]; then
             FC=gfortran start "$script" "$name gfortran"
