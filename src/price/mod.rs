@@ -4,10 +4,10 @@
 //! nobody has at hand.
 //!
 //! **Idea.** What two ranks share decides what a hand-over between them costs. So a machine is a
-//! few counts and a rule of who sits where ([`cluster`], [`seating`]), each *level* has its costs
-//! ([`costs`]), and the time of an algorithm is a sum over the hand-overs that it makes
-//! ([`forms`]). The simulator (`exec::sim`) runs whole
-//! plans by the same numbers, and tests hold the sums against it (`tests/tuner.rs`).
+//! few counts, links, and a rule of who sits where ([`cluster`], [`links`], [`seating`]), each
+//! *level* has its costs ([`costs`]), and the time of an algorithm is a sum over the hand-overs
+//! that it makes ([`forms`]). The simulator (`exec::sim`) runs whole plans by the same numbers, and
+//! tests hold the sums against it (`tests/tuner.rs`).
 //!
 //! Inside a node the reader's core carries the bytes ([`Carrier::Reader`]); between nodes links
 //! carry them ([`Carrier::Wire`]), and links are shared.

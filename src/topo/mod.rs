@@ -15,10 +15,11 @@
 //! Node: a machine as ranks see it. Crowded, oversubscribed: more ranks than cores for them.
 //!
 //! Reading order: [`cpuset`], [`hardware`], `xml_tree`, [`notes`], `xml` (and `xml_format`,
-//! `xml_devices`, `xml_nvlink`, `hwloc_sys`), `detect`, [`cgroup`], [`allowed`], [`place`],
-//! [`mod@nodes`], [`mod@crowding`], [`near`], [`pin`], [`mod@pairs`]. Then how data flows:
-//! [`graph`], [`gpus`], [`paths`], [`nic`], [`node_graph`], [`search`], [`seats`], [`channels`],
-//! [`ways`], [`graph_file`]. How it is shown, the command says (`src/bin/kolo/drawing`).
+//! `xml_devices`, `xml_nvlink`, `hwloc_sys`), `detect`, [`cgroup`], [`allowed`], [`mod@sharing`],
+//! [`place`], [`mod@nodes`], [`mod@crowding`], [`mod@proxy_rank`], [`near`], [`pin`],
+//! [`mod@pairs`]. Then how data flows: [`graph`], [`gpus`], [`paths`], [`nic`], [`node_graph`],
+//! [`search`], [`seats`], [`channels`], [`ways`], [`switches`], [`graph_file`]. How it is shown,
+//! the command says (`src/bin/kolo/drawing`).
 //!
 //! Reference: F. Broquedis et al., "hwloc: a Generic Framework for Managing Hardware Affinities in
 //! HPC Applications", PDP 2010, doi:10.1109/PDP.2010.67.
