@@ -195,7 +195,7 @@ impl Cluster {
         }
     }
 
-    /// What is told apart inside a node, in words: `2 sockets and 16 last-level caches of a node
+    /// Parts of a node that are told apart, in words: `2 sockets and 16 last-level caches of a node
     /// have ranks`; `None` where a node counts as one cache.
     pub fn parts_text(&self) -> Option<String> {
         let caches = self.caches_of_node();

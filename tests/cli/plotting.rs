@@ -142,8 +142,8 @@ fn read(path: &Path) -> (Vec<String>, usize) {
         .filter(|node| node.has_tag_name("text"));
     let texts = texts.filter_map(|node| node.text()).map(str::to_string);
     let is_mark = |node: &roxmltree::Node| {
-        let circle = node.has_tag_name("circle");
-        circle || node.has_tag_name("path") || node.attribute("width") == Some("7")
+        let closed = node.attribute("d").is_some_and(|data| data.ends_with('Z'));
+        node.has_tag_name("circle") || closed
     };
     let marks = document.descendants().filter(is_mark).count();
     (texts.collect(), marks)

@@ -88,7 +88,7 @@ fn ranks(queue: &Queue, nodes: &Nodes) -> String {
     text
 }
 
-/// What the tuner tells apart inside a node.
+/// Sockets and caches that the tuner tells apart inside a node.
 fn levels(table: &Table) -> String {
     let inputs = table.inputs();
     match inputs.setting.machine.parts_text() {
