@@ -60,7 +60,7 @@ pub(in crate::comm) fn larger(
 fn whole(queue: &Queue, exec: &mut Exec, checked: &Checked, route: Route) -> Route {
     match route {
         Route::Parts { .. } => exec.route(&checked.asked_all(Called::AtOnce, queue.nranks)),
-        Route::MayDirect { .. } if !exec.engine.cards.asks(checked.bytes) => {
+        Route::MayDirect { .. } if !exec.engine.cards.take_turn(checked.bytes) => {
             moving::settle(queue, exec, checked.number, Cards::NotShown);
             route.after(Cards::NotShown)
         }
@@ -81,7 +81,7 @@ fn interpreted(
     // call from its beginning.
     let added = ops::add_to(&mut op, exec, checked, route);
     added.map_err(|error| queue.fail(exec, error))?;
-    op.flight.shows_cards();
+    op.flight.decide_to_show();
     drive::run_alone(queue, exec, op, WaitingCall::of(checked, number))
 }
 

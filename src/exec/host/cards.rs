@@ -19,7 +19,7 @@ use crate::exec::pushed::{self, Exposed};
 use crate::exec::reach::{CardPlace, Copied, NodeBuffers, PeerBuffers, Pushed};
 use crate::plan::{Algorithm, Cards, Collective, Geometry, Shape};
 
-/// After cards in vain one call in so many asks again.
+/// After cards in vain one call in so many shows them again.
 const LONGEST_PAUSE: u32 = 64;
 
 /// Facts about its buffers that a rank sends to the others.
@@ -63,7 +63,7 @@ pub struct CardExchange {
     buffers: Box<dyn NodeBuffers>,
     /// Slots and slices of the tokens that hold cards.
     geometry: Geometry,
-    /// Calls that do not ask, and how many did not the time before.
+    /// Turns that still pass without cards, and how many did the time before.
     pause: u32,
     last_pause: u32,
 }
@@ -79,17 +79,18 @@ impl CardExchange {
         }
     }
 
-    /// Whether the call of so many bytes that begins now asks for cards. Programs whose buffers are
-    /// private should not pay for them each time. All ranks answer alike: it depends on the calls
+    /// Takes the turn of the call of so many bytes that begins now, once, and returns whether it
+    /// shows cards. Programs whose buffers are private should not pay for them each time: after
+    /// cards in vain some turns pass without. All ranks answer alike: it depends on the turns
     /// before, and on nothing else.
-    pub fn asks(&mut self, bytes: usize) -> bool {
+    pub fn take_turn(&mut self, bytes: usize) -> bool {
         if self.buffers.reads_private(bytes) {
             // Never in vain.
             return true;
         }
-        let asks = self.pause == 0;
+        let shows = self.pause == 0;
         self.pause = self.pause.saturating_sub(1);
-        asks
+        shows
     }
 
     /// Whether a rank is a thread of this process.
@@ -350,18 +351,18 @@ mod tests {
     fn cards_in_vain_are_followed_by_a_pause() {
         let mut exchange = exchange(false, usize::MAX);
         for pause in [1, 2, 4, 8, 16, 32, 64, 64] {
-            assert!(exchange.asks(BYTES));
+            assert!(exchange.take_turn(BYTES));
             assert!(answer(&mut exchange, [1, 2, 3]).is_none());
             for call in 0..pause {
-                assert!(!exchange.asks(BYTES), "{call} of {pause}");
+                assert!(!exchange.take_turn(BYTES), "{call} of {pause}");
             }
         }
-        assert!(exchange.asks(BYTES));
+        assert!(exchange.take_turn(BYTES));
         assert!(answer(&mut exchange, [20, 30, 40]).is_some());
-        assert!(exchange.asks(BYTES), "these were not in vain");
+        assert!(exchange.take_turn(BYTES), "these were not in vain");
         assert!(answer(&mut exchange, [1, 30, 40]).is_none());
         assert_eq!(
-            [0; 2].map(|_| exchange.asks(BYTES)),
+            [0; 2].map(|_| exchange.take_turn(BYTES)),
             [false, true],
             "as if for the first time"
         );

@@ -237,7 +237,7 @@ impl HostEngine {
 
     /// The beginning of a call that may be direct: its cards, unless the last ones were in vain.
     fn show_cards(&mut self, flight: &mut HostFlight, order: Box<DirectOrder>) -> Result<()> {
-        if !order.is_decided && !self.cards.asks(order.otherwise.bytes()) {
+        if !order.is_decided && !self.cards.take_turn(order.otherwise.bytes()) {
             flight.shown.said = Some(Cards::NotShown);
             return self.add(flight, order.launch(None));
         }

@@ -60,8 +60,8 @@ impl HostFlight {
         parts.map(|(address, bytes)| (std::ptr::with_exposed_provenance_mut(address), bytes))
     }
 
-    /// The call that may be direct shows its cards: that was decided already.
-    pub fn shows_cards(&mut self) {
+    /// Has the call that may be direct show its cards: its turn was taken already.
+    pub fn decide_to_show(&mut self) {
         if let Some(order) = &mut self.shown.order {
             order.is_decided = true;
         }
