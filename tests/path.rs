@@ -1,5 +1,6 @@
 //! The way of a call to the first store that another rank sees: how many files somebody opens who
-//! follows it. Only files of kolo count; inlined functions do as well.
+//! follows it. Only files of kolo count; inlined functions do as well. A direct call has two ways:
+//! the first store of its card, and the first move of its data from where they lie.
 
 #![cfg(debug_assertions)]
 
@@ -91,10 +92,21 @@ fn a_small_call_is_followed_through_few_files() {
     );
 }
 
+/// Bytes of a call whose ranks read each other's buffers where they lie.
+const DIRECT: usize = 4 << 20;
+
 #[test]
-fn a_large_call_is_followed_through_few_files() {
-    let files = files([0, 0], 4 << 20, Store::Line);
+fn a_direct_call_is_followed_to_its_first_card_through_few_files() {
+    let files = files([0, 0], DIRECT, Store::Line);
     assert!(files.len() + FROM_C <= 14, "{files:?}");
+    assert_eq!(files[0], "wire/line.rs");
+}
+
+#[test]
+fn a_direct_call_is_followed_to_its_first_data_through_few_files() {
+    let files = files([0, 0], DIRECT, Store::Data);
+    assert!(files.len() + FROM_C <= 11, "{files:?}");
+    assert_eq!(files[0], "exec/host/direct.rs");
 }
 
 #[test]

@@ -15,10 +15,12 @@ pub enum Store {
     Line,
     /// A socket.
     Socket,
+    /// The first bytes of a direct call, which are moved from where they lie.
+    Data,
 }
 
 #[cfg(debug_assertions)]
-static AWAITED: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
+static AWAITED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
 #[cfg(debug_assertions)]
 static FOUND: Mutex<Option<String>> = Mutex::new(None);
 

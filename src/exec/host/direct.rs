@@ -15,6 +15,7 @@ use super::private;
 use super::scratch::Block;
 use super::wires::Wires;
 use crate::base::Result;
+use crate::base::first_store::{self, Store};
 use crate::dtype::FoldParams;
 use crate::exec::reach::{Copied, PeerBuffers};
 use crate::plan::analysis::direct;
@@ -189,6 +190,7 @@ impl DirectSlice<'_> {
         wires: &mut Wires,
         params: &FoldParams,
     ) -> Result<()> {
+        first_store::passes(Store::Data);
         let (kernel, bases) = (&self.slice.launch.kernel, &self.reached.bases);
         let bytes = count * kernel.element_bytes;
         let (from, to) = (&lists.srcs, &lists.dsts);
