@@ -178,7 +178,7 @@ impl Queue {
         let start = clock::now();
         let mates = (0..self.nranks).filter(|&rank| self.is_mate(rank));
         let (threads, others): (Vec<u32>, Vec<u32>) =
-            mates.partition(|&rank| exec.engine.cards.is_of_this_process(rank as usize));
+            mates.partition(|&rank| exec.engine.is_of_this_process(rank as usize));
         let is_inside = |rank: &&u32| !self.node.reading(**rank as usize).is_over();
         let mut written: Vec<(*mut u8, usize)> =
             ended.iter().flat_map(|op| op.flight.written()).collect();

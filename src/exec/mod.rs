@@ -6,8 +6,9 @@
 //!
 //! **Idea.** A communicator hands over orders ([`order`]: a plan's shape, buffers, sizes, and how
 //! elements combine, [`combine`]) to one of two engines. [`HostEngine`] is that of host memory,
-//! which calling threads drive. It is asked three things: *begin* ([`HostEngine::add`]), *pass*,
-//! and whether it is *done*; the program may combine elements itself there ([`operation`]).
+//! which calling threads drive. A plan is *begun* ([`HostEngine::add`], [`HostEngine::add_direct`])
+//! and *passed* until it is done; short calls are one function each. The program may combine
+//! elements itself there ([`operation`]).
 //! [`CudaEngine`] is that of a CUDA device, which runs launches by itself: an order goes to a
 //! stream, and the call returns. A communicator on a device ([`device`]) has both, because words
 //! between its ranks (of a split, of a check) lie in memory of the host. Rooms [`host`] and

@@ -60,7 +60,7 @@ pub(in crate::comm) fn larger(
 fn whole(queue: &Queue, exec: &mut Exec, checked: &Checked, route: Route) -> Route {
     match route {
         Route::Parts { .. } => exec.route(&checked.asked_all(Called::AtOnce, queue.nranks)),
-        Route::MayDirect { .. } if !exec.engine.cards.take_turn(checked.bytes) => {
+        Route::MayDirect { .. } if !exec.engine.take_turn_of_cards(checked.bytes) => {
             moving::settle(queue, exec, checked.number, Cards::NotShown);
             route.after(Cards::NotShown)
         }

@@ -178,7 +178,7 @@ impl Inspect for Communicator {
     }
 
     fn executors(&self) -> Result<Ran> {
-        Ok(self.queue.user()?.engine.wires.ran)
+        Ok(self.queue.user()?.engine.ran())
     }
 
     fn assumed_costs(&self) -> Costs {

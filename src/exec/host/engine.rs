@@ -11,7 +11,7 @@ use super::flight::{HostFlight, Run};
 use super::kernel::Kernels;
 use super::launch::{self, Bound, Launch};
 use super::oneshot::SmallCall;
-use super::ran::Executor;
+use super::ran::{Executor, Ran};
 use super::schedule::Latest;
 use super::scratch::Sources;
 use super::trials::StoreTrials;
@@ -29,19 +29,19 @@ use std::sync::Arc;
 /// Connections, plans and kernels of one rank of a communicator on host memory.
 pub struct HostEngine {
     /// All connections.
-    pub wires: Wires,
+    wires: Wires,
     planner: OwnPlanner,
     plans: Cache<Bound>,
     /// Cards of calls that may be direct.
-    pub cards: CardExchange,
+    cards: CardExchange,
     /// Fold functions of each type and operation.
-    pub kernels: Kernels,
+    kernels: Kernels,
     /// How results are written.
     trials: StoreTrials,
     /// The places of one fold.
-    pub sources: Sources,
+    sources: Sources,
     /// Small messages on their way.
-    pub bundle: Bundle,
+    bundle: Bundle,
     /// The last run of a bundle on each end.
     latest: Latest,
     /// Steps of all launches so far.
@@ -112,6 +112,24 @@ impl HostEngine {
     /// Gives memory back that only launches need.
     pub fn free_scratch(&mut self) {
         self.wires.scratch.clear();
+    }
+
+    /// Counts of who carried this rank's calls out.
+    pub fn ran(&self) -> Ran {
+        self.wires.ran
+    }
+
+    /// Whether a rank is a thread of this process.
+    pub fn is_of_this_process(&self, rank: usize) -> bool {
+        self.cards.is_of_this_process(rank)
+    }
+
+    /// Takes the turn of the call of so many bytes that begins now, once, and returns whether it
+    /// shows cards. Who takes it here tells the flight ([`HostFlight::decide_to_show`]), which else
+    /// takes it when it begins.
+    #[inline(always)]
+    pub fn take_turn_of_cards(&mut self, bytes: usize) -> bool {
+        self.cards.take_turn(bytes)
     }
 
     /// Slices from this size on are written past the cache.
