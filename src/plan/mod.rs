@@ -16,6 +16,7 @@
 
 pub mod analysis;
 pub mod cache;
+pub mod cards;
 pub mod check;
 pub mod dump;
 pub mod emit;
@@ -31,8 +32,8 @@ pub mod step;
 pub mod validate;
 pub mod window;
 
-pub use analysis::direct::Cards;
 pub use cache::Cache;
+pub use cards::Cards;
 pub use emit::Emitter;
 pub use emit::Runs;
 pub use nodes::Nodes;

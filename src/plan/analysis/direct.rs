@@ -3,17 +3,6 @@
 use crate::base::Collective;
 use crate::plan::{Algorithm, Operand, Plan, Space, Step, StepOp};
 
-/// The answer of the cards of a call, by which the ranks say where their buffers lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cards {
-    /// None were shown, as those of calls before were in vain.
-    NotShown,
-    /// Not all ranks can read the buffers of all others.
-    Private,
-    /// All ranks can.
-    Readable,
-}
-
 /// Whether every token of the plan can say where its data lie: what is sent is the input, or lies
 /// in the output when it is sent.
 pub fn is_possible(plan: &Plan) -> bool {
