@@ -20,8 +20,8 @@
 //! **Fork.** A forked child has neither the thread nor (see `transport::fork`) the sockets; there
 //! [`get`] returns an error, and dropping what was inherited does nothing.
 
+mod deaths;
 mod exit;
-mod faults;
 mod refused;
 mod spare;
 mod start;

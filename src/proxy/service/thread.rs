@@ -2,7 +2,7 @@
 
 use super::super::attended;
 use super::super::state::{Death, STRANGER_LIMIT, incoming};
-use super::{Service, faults, spare, through};
+use super::{Service, deaths, spare, through};
 use crate::base::clock::{self, Moment};
 use crate::base::{caught, turns};
 use crate::transport::fork::Fd;
@@ -46,10 +46,10 @@ pub(super) fn run(service: &Service) {
             faults.extend(turned.err());
             places.tend(&entries, all, &service.attended, &mut faults);
             faults.extend(caught(|| through::send_for_others(service)).err());
-            faults::report(service, deaths, &mut faults);
+            deaths::report(service, deaths, &mut faults);
         }
         if !faults.is_empty() {
-            faults::broken(service, &faults);
+            deaths::broken(service, &faults);
         }
     }
 }
