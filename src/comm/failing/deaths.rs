@@ -128,9 +128,9 @@ impl Deaths {
         // A process that is watched for another communicator's sake may have left this one. On
         // several nodes there are no others, and one that has left may still send for its node.
         let has_left = |rank: Rank| {
-            let is_none =
+            let is_gone =
                 |hearer: &Arc<dyn Hears>| hearer.has_let_go(rank) || hearer.has_ended(rank);
-            hearer.as_ref().is_some_and(is_none)
+            hearer.as_ref().is_some_and(is_gone)
         };
         if let Some(hearer) = &hearer {
             let ended = ranks.iter().copied().filter(|&rank| hearer.has_ended(rank));

@@ -27,6 +27,17 @@ const TOKEN_BYTES: usize = 16;
 /// In the number of the buffer: it was pushed.
 const PUSHED: u64 = 2;
 
+/// Where a part of a slice lies in the output, by who writes there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PartPlace {
+    /// Peers may not write there.
+    Outside,
+    /// Peers may write there; this step does not write there in the outputs of others.
+    Inside,
+    /// This step writes there in the outputs of its readers too.
+    Pushed,
+}
+
 /// A slice of a step on buffers that ranks reach where they lie.
 #[derive(Clone, Copy)]
 pub struct DirectSlice<'a> {
@@ -58,9 +69,13 @@ impl DirectSlice<'_> {
         let pushes = plan.may_push && direct::is_pushed(self.step, plan.list(self.step.dsts));
         let parts = [0..part.start, part.clone(), part.end..self.count];
         for one in parts.into_iter().filter(|one| !one.is_empty()) {
-            let inside = (one == part).then_some(pushes);
+            let place = match (one == part, pushes) {
+                (false, _) => PartPlace::Outside,
+                (true, false) => PartPlace::Inside,
+                (true, true) => PartPlace::Pushed,
+            };
             // SAFETY: our caller's promise; the parts make up the slice.
-            unsafe { self.fold_part(one, inside, lists, scratch, wires)? };
+            unsafe { self.fold_part(one, place, lists, scratch, wires)? };
         }
         self.write_tokens(pushes && !part.is_empty(), wires)
     }
@@ -87,8 +102,7 @@ impl DirectSlice<'_> {
         self.slice.place(&Operand::OUTPUT, self.chunk)
     }
 
-    /// Folds or copies a part of the slice: elements `part`. `inside` says that the part lies where
-    /// peers may write, and whether this step writes there.
+    /// Folds or copies a part of the slice: elements `part`, which lie at `part_place`.
     ///
     /// # Errors
     /// As [`DirectSlice::run`].
@@ -98,14 +112,14 @@ impl DirectSlice<'_> {
     unsafe fn fold_part(
         &self,
         part: Range<usize>,
-        inside: Option<bool>,
+        part_place: PartPlace,
         lists: &mut Lists,
         scratch: &mut Option<Block>,
         wires: &mut Wires,
     ) -> Result<()> {
         let (launch, step) = (self.slice.launch, self.step);
         let ahead = part.start * launch.kernel.element_bytes;
-        self.find_sources(ahead, inside, lists, wires);
+        self.find_sources(ahead, part_place, lists, wires);
         let mut params = launch.kernel.params;
         params.pre_scale_mask = 0;
         params.divisor = launch.kernel.divisor;
@@ -123,7 +137,7 @@ impl DirectSlice<'_> {
                 lists.dsts.push(place);
             }
         }
-        if inside == Some(true) {
+        if part_place == PartPlace::Pushed {
             let offset = self.output() as usize - launch.recv as usize + ahead;
             for reader in readers(step, launch, wires) {
                 let place = self.reached.bases[reader][1].at_mut(offset);
@@ -143,7 +157,7 @@ impl DirectSlice<'_> {
     fn find_sources(
         &self,
         ahead: usize,
-        inside: Option<bool>,
+        part_place: PartPlace,
         lists: &mut Lists,
         wires: &mut Wires,
     ) {
@@ -160,7 +174,7 @@ impl DirectSlice<'_> {
             let token = wires.ports.place(plan.ends[index], TOKEN_BYTES, kept);
             // SAFETY: the token has arrived, and its writer wrote both words before.
             let [buffer, offset] = unsafe { token.cast::<[u64; 2]>().read_unaligned() };
-            if buffer & PUSHED != 0 && inside.is_some() {
+            if buffer & PUSHED != 0 && part_place != PartPlace::Outside {
                 let place = self.output().wrapping_add(ahead);
                 lists.srcs.push(place.cast_const());
                 continue;
