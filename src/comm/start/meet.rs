@@ -49,7 +49,7 @@ pub(in crate::comm) struct GraphText {
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 enum Introduction {
     Able {
-        place: RankPlace,
+        place: Box<RankPlace>,
         /// The settings from which plans follow, as [`config::compare_shapes`] takes them.
         shape: Vec<u8>,
         /// Random, of rank 0 only.
@@ -189,7 +189,7 @@ impl Introduced {
                     mark,
                     device,
                 } => {
-                    all.places.push(place);
+                    all.places.push(*place);
                     all.shapes.push(shape);
                     all.nonce = all.nonce.or(nonce.filter(|_| rank == Rank(0)));
                     all.marks.push(mark);
@@ -271,7 +271,7 @@ fn introduce(
     let host_id = host_id(settings)?;
     let place = RankPlace::here(bootstrap.rank(), host_id.as_deref(), machine(settings)?)?;
     Ok(Introduction::Able {
-        place,
+        place: Box::new(place),
         shape: shape(settings, graph),
         nonce: match bootstrap.rank() {
             Rank(0) => Some(draw()?),

@@ -70,7 +70,7 @@ fn cluster(places: &[RankPlace]) -> price::Cluster {
     let known = |rank: &Rank| {
         let place = &places[rank.index()];
         // One that may run on several cores has one of them for itself.
-        let alone = topo::MAX_CPUS as u32 + rank.0;
+        let alone = topo::MAX_CPUS + rank.0;
         price::KnownSeat {
             socket: place.sharing.socket,
             cache: place.sharing.cache,
@@ -238,8 +238,8 @@ mod tests {
         let bound: [&str; 4] = ["0", "4", "1", "5"];
         let flat = |hosts: &[(&str, &[&str])]| {
             let cluster = cluster(&places(hosts));
-            cluster.seating == Seating::Block && cluster.widest() <= Level::Cache
-                || cluster.nodes > 1 && cluster.seating == Seating::Block
+            let near = cluster.level(0, cluster.per_node - 1);
+            cluster.seating == Seating::Block && near == Level::Cache
         };
         assert!(!flat(&[("a", &bound)]));
         assert!(
