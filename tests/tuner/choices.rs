@@ -3,7 +3,7 @@
 use crate::counting::{ASKED, HELD, MOST};
 use crate::support::inputs;
 use kolo::plan::{Algorithm, Collective};
-use kolo::price::Cluster;
+use kolo::price::{CacheSeat, Cluster, SeatList};
 use kolo::tune::{
     Allowed, Asked, Candidate, Choice, Decided, Inputs, Measured, ProtocolChoice, Route, Rule,
     Table, predict,
@@ -460,6 +460,36 @@ fn between_nodes_the_better_price_wins() {
                 Decided::Least => assert!(chosen.time_ns <= least, "{text}"),
                 other => panic!("{text}: {other:?}"),
             }
+        }
+    }
+}
+
+/// Ranks of a node, dealt by lot to up to 4 sockets with up to 8 caches each.
+fn drawn(random: &mut fastrand::Rng, ranks: u32) -> Cluster {
+    let (sockets, caches) = (random.u32(1..=4), random.u32(1..=8));
+    let seat = |core| {
+        let socket = random.u32(0..sockets);
+        let cache = socket * caches + random.u32(0..caches);
+        #[rustfmt::skip]
+        let seat = CacheSeat { socket, cache, core };
+        seat
+    };
+    let seats: Vec<CacheSeat> = (0..ranks).map(seat).collect();
+    Cluster::listed(1, SeatList::new(&seats).expect("ranks"))
+}
+
+/// Holds docs/numerics.md; of two ranks every algorithm folds the first and the second.
+#[test]
+fn sums_of_up_to_16_ranks_fold_in_their_order_wherever_they_sit() {
+    let mut random = fastrand::Rng::new();
+    let in_order = [Algorithm::OneShot, Algorithm::TwoShot, Algorithm::Nvls];
+    for ranks in (3..=16).flat_map(|ranks| [ranks; 6]) {
+        let machine = drawn(&mut random, ranks);
+        let table = Table::new(inputs(machine.clone()));
+        for bytes in (2..31).map(|shift| 1_usize << shift) {
+            let choice = table.choose(Collective::AllReduce, bytes);
+            let is_in_order = in_order.contains(&choice.algorithm) && !choice.composed;
+            assert!(is_in_order, "{bytes} bytes: {choice:?} on {machine:?}");
         }
     }
 }
