@@ -1,5 +1,6 @@
-//! A real link between two nodes: a pair of virtual interfaces, one of them in a network
-//! namespace. It is unplugged for a while, and for good.
+//! A real link between two nodes: a pair of virtual interfaces, each in a network namespace of its
+//! own: ranks of other tests would take one that all can see. It is unplugged for a while, and for
+//! good.
 
 use super::skip::skip;
 use super::support::*;
@@ -22,8 +23,11 @@ fn ip(words: &str) -> bool {
 }
 
 impl Link {
-    /// `number` keeps the links of tests that run at the same time apart.
+    /// Moves the calling thread, and those that it starts, to a network of their own, and plugs the
+    /// link in there. `number` keeps the links of tests that run at the same time apart.
     fn plug(number: u8) -> Option<Link> {
+        // SAFETY: it changes the network of this thread, which belongs to the test.
+        let is_apart = unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0;
         let id = std::process::id() % 100_000;
         let link = Link {
             here: format!("kolo{id}h{number}"),
@@ -43,16 +47,14 @@ impl Link {
             format!("-n {space} address add {six}::2/64 dev {there} nodad"),
             format!("-n {space} link set {there} up"),
         ];
-        match steps.iter().all(|step| ip(step)) {
-            true => Some(link),
-            false => {
-                skip(
-                    "net-link",
-                    "no virtual link can be made (it needs root and `ip`)",
-                );
-                None
-            }
+        if is_apart && steps.iter().all(|step| ip(step)) {
+            return Some(link);
         }
+        skip(
+            "net-link",
+            "no virtual link can be made (it needs root and `ip`)",
+        );
+        None
     }
 
     fn set(&self, state: &str) {
@@ -97,12 +99,12 @@ impl Link {
 
     /// Bytes that have left by this end.
     fn sent(&self) -> u64 {
-        let path = format!("/sys/class/net/{}/statistics/tx_bytes", self.here);
-        std::fs::read_to_string(path)
-            .unwrap()
-            .trim()
-            .parse()
-            .unwrap()
+        let all = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap();
+        let name = format!("{}:", self.here);
+        let line = all.lines().find_map(|line| line.trim().strip_prefix(&name));
+        // Eight numbers of what has come, then what has left.
+        let sent = line.and_then(|line| line.split_whitespace().nth(8));
+        sent.and_then(|sent| sent.parse().ok()).expect("bytes")
     }
 }
 
