@@ -34,5 +34,7 @@ mod streams;
 mod support;
 #[path = "bootstrap/suspended.rs"]
 mod suspended;
+#[path = "bootstrap/together.rs"]
+mod together;
 #[path = "within/mod.rs"]
 mod within;

@@ -9,7 +9,7 @@
 //! they are told as what an unknown program said, and the search goes on. They never end it, and
 //! nothing of them becomes part of an error or of its remedy.
 
-use super::frame::{self, Frame, FrameKind, Hello, PROTOCOL, Purpose, UNKNOWN_ID};
+use super::frame::{self, Frame, FrameKind, Hello, PROCESS_BYTES, PROTOCOL, Purpose, UNKNOWN_ID};
 use super::link::{RankLink, Seen, Side};
 use super::net::{self, Dial};
 use super::report::printable;
@@ -17,12 +17,13 @@ use super::settings::NetSettings;
 use super::stream::Stream;
 use super::unique_id::UniqueId;
 use crate::base::clock::{Moment, now};
-use crate::base::{Error, Result};
+use crate::base::{Error, Result, fork};
 use crate::trust::knock::{Knock, Reply};
 use crate::trust::proof;
 use crate::trust::secrets::{self, Secrets};
 use std::io;
 use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// When a rank says that it still looks for rank 0, unless `warn_after` is less.
@@ -70,6 +71,23 @@ pub(super) struct Joiner<'a> {
     pub settings: &'a NetSettings,
     /// The begin of its search.
     pub start: Moment,
+    /// Drawn by its process.
+    pub process: [u8; PROCESS_BYTES],
+}
+
+/// A number that this process has drawn, and none of its forked children.
+pub(super) fn process() -> Result<[u8; PROCESS_BYTES]> {
+    static DRAWN: Mutex<Option<(u32, [u8; PROCESS_BYTES])>> = Mutex::new(None);
+    let mut drawn = DRAWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let generation = fork::generation();
+    match *drawn {
+        Some((of, number)) if of == generation => Ok(number),
+        _ => {
+            let number = proof::random()?;
+            *drawn = Some((generation, number));
+            Ok(number)
+        }
+    }
 }
 
 impl Joiner<'_> {
@@ -81,6 +99,7 @@ impl Joiner<'_> {
             target,
             address,
             credential: Vec::new(),
+            process: self.process,
         }
     }
 

@@ -8,9 +8,10 @@
 //! refusal, which may come before the proof, has none.
 
 use super::MAX_FRAME;
+use super::leads::Leads;
 use super::report::Reported;
 use crate::base::record::{self, Record};
-use crate::base::{Error, Result};
+use crate::base::{Error, Rank, Result};
 use crate::trust::proof::{self, ID_BYTES, KEY_BYTES, Preamble};
 use crate::trust::secret::Secret;
 use serde::{Deserialize, Serialize};
@@ -19,10 +20,15 @@ use std::net::SocketAddr;
 /// Magic and version of a hello. The version is that of everything in this file.
 pub const PROTOCOL: Preamble = Preamble {
     magic: *b"KOLOHI\r\n",
-    version: 3,
+    version: 4,
 };
+/// Length of the number that a process draws.
+pub const PROCESS_BYTES: usize = 16;
 /// Length of a frame's header.
 pub const HEADER_BYTES: usize = 32;
+/// The longest body of a frame that carries contributions: those of the ranks of one process, with
+/// their numbers.
+pub const MAX_BUNDLE: usize = MAX_FRAME + (1 << 20);
 /// The longest body of a frame that carries words or addresses, not data.
 pub const MAX_CONTROL: usize = 64 << 10;
 
@@ -55,6 +61,8 @@ pub struct Hello {
     pub address: SocketAddr,
     /// Of munge, if any.
     pub credential: Vec<u8>,
+    /// Drawn by its process: ranks that show the same are threads of one.
+    pub process: [u8; PROCESS_BYTES],
 }
 
 impl Record for Hello {
@@ -88,7 +96,8 @@ impl Hello {
     }
 }
 
-/// The last word of the root, the body of a Go frame: all are there.
+/// The last word of the root, the body of a Go frame: all are there. `next` and `prev` are the
+/// neighbours of the process of a rank.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Go {
     /// Where next listens.
@@ -98,11 +107,15 @@ pub struct Go {
     pub prev: SocketAddr,
     /// All links of the ring are proven by it.
     pub secret: [u8; KEY_BYTES],
+    /// The ranks of the receiver's process, ascending. The first one makes its links.
+    pub mates: Vec<Rank>,
+    /// For the first one: the lowest rank of each process, in the order of the ring.
+    pub leads: Leads,
 }
 
 impl Record for Go {
     const NAME: &'static str = "the word that all ranks are there";
-    const MOST_BYTES: usize = MAX_CONTROL;
+    const MOST_BYTES: usize = MAX_FRAME;
 }
 
 impl Go {
@@ -200,7 +213,8 @@ impl FrameKind {
     /// The longest body that a frame of this kind may have.
     pub fn limit(self) -> usize {
         match self {
-            FrameKind::Gather | FrameKind::Broadcast => MAX_FRAME,
+            FrameKind::Gather | FrameKind::Broadcast => MAX_BUNDLE,
+            FrameKind::Go => MAX_FRAME,
             _ => MAX_CONTROL,
         }
     }
@@ -298,6 +312,7 @@ mod tests {
                 target: 4,
                 address: "[fe80::1%2]:77".parse().unwrap(),
                 credential: credential.to_vec(),
+                process: [9; PROCESS_BYTES],
             };
             let mut said = hello.encode(Purpose::CheckIn, [1; 16], 6, [2; 16]);
             assert_eq!((said.id, said.nonce, said.offers), ([1; 16], [2; 16], 6));
@@ -314,6 +329,8 @@ mod tests {
             next: "10.0.0.1:5".parse().unwrap(),
             prev: "[::1]:6".parse().unwrap(),
             secret: [7; 32],
+            mates: vec![Rank(4), Rank(5)],
+            leads: Leads::of(&[Rank(0), Rank(4)]),
         };
         let body = record::encode(&go);
         assert!(record::decode(&body) == Ok(go));
@@ -334,7 +351,7 @@ mod tests {
     #[test]
     fn a_length_beyond_the_limit_is_garbage() {
         for (kind, limit) in [
-            (FrameKind::Gather, MAX_FRAME),
+            (FrameKind::Gather, MAX_BUNDLE),
             (FrameKind::Notice, MAX_CONTROL),
         ] {
             let frame = Frame::control(kind, Vec::new());

@@ -1,6 +1,7 @@
 //! Parsers of foreign bytes in this room, for `tests/fuzz`: none may panic, loop, or allocate far
 //! more than it was given.
 
+use super::bundle::ProcessParts;
 use super::frame;
 use super::launch;
 use super::report::Reported;
@@ -15,7 +16,7 @@ pub fn frame(bytes: &[u8]) {
 }
 
 /// Decodes `bytes` as each record that ranks send to the root and to each other.
-pub fn records(bytes: &[u8]) -> [(&'static str, bool); 4] {
+pub fn records(bytes: &[u8]) -> [(&'static str, bool); 5] {
     if let Ok(why) = record::decode::<Reported>(bytes) {
         let _ = (why.by(Rank(0), ""), why.error());
     }
@@ -23,6 +24,7 @@ pub fn records(bytes: &[u8]) -> [(&'static str, bool); 4] {
         record::fuzz::<frame::Hello>(bytes),
         record::fuzz::<frame::Go>(bytes),
         record::fuzz::<Reported>(bytes),
+        record::fuzz::<ProcessParts>(bytes),
         launch::fuzz_shared(bytes),
     ]
 }

@@ -4,9 +4,9 @@
 //! the others. A rank can be at most one round ahead, because the next round needs a deposit of
 //! everybody, so one stored result is enough.
 
-use super::Bootstrap;
 use super::frame::check_length;
 use super::settings::{NetSettings, Warn};
+use super::{Bootstrap, ContributionList};
 use crate::base::clock::now;
 use crate::base::{Error, Rank, Result, turns};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -40,11 +40,11 @@ enum Operation {
 struct State {
     /// Number of the round that collects deposits now.
     round: u64,
-    deposits: Vec<Option<Arc<[u8]>>>,
+    deposits: Vec<Option<Vec<u8>>>,
     count: usize,
     operation: Option<(Operation, Rank)>,
     /// Deposits of round `round - 1`.
-    result: Arc<[Arc<[u8]>]>,
+    result: ContributionList,
     left: Vec<bool>,
     broken: Option<Error>,
 }
@@ -64,7 +64,7 @@ impl ThreadsBootstrap {
                 deposits: vec![None; n],
                 count: 0,
                 operation: None,
-                result: Arc::new([]),
+                result: Vec::new().into(),
                 left: vec![false; n],
                 broken: None,
             }),
@@ -84,7 +84,7 @@ impl ThreadsBootstrap {
         lock.unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn round(&self, operation: Operation, mine: &[u8]) -> Result<Arc<[Arc<[u8]>]>> {
+    fn round(&self, operation: Operation, mine: &[u8]) -> Result<ContributionList> {
         let name = match operation {
             Operation::Gather => "bootstrap all_gather",
             Operation::Broadcast { .. } => "bootstrap broadcast",
@@ -93,7 +93,7 @@ impl ThreadsBootstrap {
         result.map_err(|error| error.at(self.rank).during(name))
     }
 
-    fn wait_for_round(&self, operation: Operation, mine: &[u8]) -> Result<Arc<[Arc<[u8]>]>> {
+    fn wait_for_round(&self, operation: Operation, mine: &[u8]) -> Result<ContributionList> {
         let (start, mut warned) = (now(), false);
         let mut state = self.lock();
         let round = state.round;
@@ -104,7 +104,7 @@ impl ThreadsBootstrap {
         loop {
             // A finished round counts even if somebody has left since.
             if state.round > round {
-                return Ok(Arc::clone(&state.result));
+                return Ok(state.result.clone());
             }
             if let Some(error) = &state.broken {
                 return Err(error.clone());
@@ -153,10 +153,11 @@ impl State {
             self.broken = Some(error);
             return Ok(());
         }
-        self.deposits[rank.index()] = Some(mine.into());
+        self.deposits[rank.index()] = Some(mine.to_vec());
         self.count += 1;
         if self.count == self.deposits.len() {
-            self.result = self.deposits.iter_mut().filter_map(Option::take).collect();
+            let parts = self.deposits.iter_mut().filter_map(Option::take);
+            self.result = parts.collect::<Vec<Vec<u8>>>().into();
             self.count = 0;
             self.operation = None;
             self.round += 1;
@@ -225,9 +226,8 @@ impl Bootstrap for ThreadsBootstrap {
         self.lock().deposits.len() as u32
     }
 
-    fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
-        let all = self.round(Operation::Gather, mine)?;
-        Ok(all.iter().map(|part| part.to_vec()).collect())
+    fn all_gather(&self, mine: &[u8]) -> Result<ContributionList> {
+        self.round(Operation::Gather, mine)
     }
 
     fn broadcast(&self, root: Rank, data: &mut Vec<u8>) -> Result<()> {
@@ -278,7 +278,7 @@ mod tests {
                 for round in 0..200u32 {
                     let mine = vec![rank as u8; ((round + rank) % 7) as usize];
                     let all = member.all_gather(&mine).unwrap();
-                    for (other, part) in (0..).zip(&all) {
+                    for (other, part) in (0..).zip(all.iter()) {
                         assert_eq!(*part, vec![other as u8; ((round + other) % 7) as usize]);
                     }
                     let root = Rank(round % nranks);

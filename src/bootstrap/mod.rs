@@ -8,7 +8,8 @@
 //! is at hand:
 //!
 //! - [`TcpRing`]: ranks check in with a *root* thread ([`tcp_root`]) at the address inside the
-//!   [`UniqueId`], learn the address of their *next* rank, and form a ring of sockets.
+//!   [`UniqueId`]. Those of one process join, and learn the address of the *next* process; the
+//!   processes form a ring of sockets.
 //! - [`TableBootstrap`]: a table of C functions, which is how MPI comes in (`libkolo_mpi`;
 //!   [`mpi_library`] loads it for programs in Rust).
 //! - [`ThreadsBootstrap`]: ranks that are threads of one process.
@@ -17,8 +18,9 @@
 //!
 //! **Terms.** *Root*, the thread that calls the roll; *check-in*, a rank telling the root that it
 //! is there; *door*, what lets in only those who prove that they know the secret
-//! ([`crate::trust::door`]); *link*, one socket that carries sealed frames; *next* and *prev*, the
-//! neighbours in the ring, rank + 1 and rank - 1 modulo the number of ranks.
+//! ([`crate::trust::door`]); *link*, one socket that carries sealed frames; *lead*, the lowest
+//! rank of a process; *next* and *prev*, the neighbours in the ring of processes, which stand in
+//! the order of their leads.
 //!
 //! The bootstrap network is TCP only and carries start-up data only; collectives never use it.
 //! Only [`launch`] reads the environment: all else is handed in as [`NetSettings`].
@@ -27,11 +29,17 @@
 //! D. Solt, "PMIx: process management for exascale environments", Parallel Computing 79 (2018),
 //! doi:10.1016/j.parco.2018.08.002.
 
+mod bell;
+mod bundle;
 mod check_in;
+mod circle;
 mod frame;
 #[doc(hidden)]
 pub mod fuzz;
+mod gathered;
+mod leads;
 mod link;
+mod neighbour;
 mod net;
 mod office;
 mod opening;
@@ -39,6 +47,7 @@ mod rendezvous;
 mod ring_words;
 mod roll;
 mod stream;
+mod team;
 
 pub mod launch;
 pub mod local;
@@ -52,6 +61,7 @@ pub mod tcp_ring;
 pub mod tcp_root;
 pub mod unique_id;
 
+pub use gathered::ContributionList;
 pub use launch::Launch;
 pub use local::ThreadsBootstrap;
 pub use settings::{Family, NetSettings};
@@ -82,7 +92,7 @@ pub trait Bootstrap: Send + Sync {
 
     /// Gathers the bytes of every rank, in rank order; lengths may differ (each at most
     /// [`MAX_FRAME`]).
-    fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>>;
+    fn all_gather(&self, mine: &[u8]) -> Result<ContributionList>;
 
     /// Replaces `data` by that of rank `root` (at most [`MAX_FRAME`] bytes).
     fn broadcast(&self, root: Rank, data: &mut Vec<u8>) -> Result<()>;

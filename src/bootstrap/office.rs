@@ -433,6 +433,7 @@ mod tests {
                 target: 0,
                 address: SocketAddr::from(([127, 0, 0, 1], 9)),
                 credential: b"MUNGE:junk:".to_vec(),
+                process: [0; frame::PROCESS_BYTES],
             };
             let nonce = [rank as u8; ID_BYTES];
             said.encode(Purpose::CheckIn, [7; ID_BYTES], secrets.offers(), nonce)

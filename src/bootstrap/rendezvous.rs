@@ -1,29 +1,32 @@
-//! How a rank meets the others: it checks in with the root, waits until all are there, and links
-//! to its neighbours.
+//! How a rank meets the others: it checks in with the root, waits until all are there, and joins
+//! those of its process. The lowest of these links their process to its neighbours.
 //!
 //! Every wait is a poll loop that also listens to the root, so that whatever goes wrong at
 //! another rank ends the wait here with that rank's name.
 
-use super::check_in::{Joiner, told};
-use super::frame::{self, Frame, FrameKind, Go, Hello, PROTOCOL, Purpose};
+use super::check_in::{self, Joiner, told};
+use super::circle::Circle;
+use super::frame::{Frame, FrameKind, Go, PROTOCOL, Purpose};
 use super::link::{RankLink, Seen, Side};
+use super::neighbour::{Neighbour, RingPlace};
 use super::net::{self, Dial};
 use super::report::printable;
 use super::settings::{NetSettings, Warn};
 use super::stream::{Listener, Stream};
 use super::tcp_root::refuse;
+use super::team::Team;
 use super::unique_id::UniqueId;
 use super::{office, opening};
 use crate::base::clock::{Moment, now};
 use crate::base::record;
 use crate::base::{Code, Error, Rank, Result};
-use crate::trust::door::{Door, Entry, Keeper, Verdict};
+use crate::trust::door::{Door, Entry};
 use crate::trust::knock::{Knock, Reply};
-use crate::trust::proof::{self, Key};
-use crate::trust::secret::Secret;
+use crate::trust::proof;
 use crate::trust::secrets::GIVEN;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long last words may take to leave.
@@ -36,12 +39,6 @@ pub struct Rendezvous<'a> {
     notice: String,
 }
 
-/// The neighbours, linked.
-pub struct Neighbours {
-    pub next: RankLink,
-    pub prev: RankLink,
-}
-
 /// The way to next.
 enum Next {
     Dialling,
@@ -52,65 +49,13 @@ enum Next {
 }
 
 struct Linking {
-    root: RankLink,
     listener: Listener,
     door: Door<Stream>,
     dial: Dial,
     next: Next,
     prev: Option<RankLink>,
     keeper: Neighbour,
-}
-
-/// Judges who wants to be this rank's prev.
-struct Neighbour {
-    secret: Secret,
-    rank: u32,
-    nranks: u32,
-}
-
-impl Neighbour {
-    fn prev(&self) -> u32 {
-        (self.rank + self.nranks - 1) % self.nranks
-    }
-
-    fn key(secret: &Secret) -> Key {
-        Key::derive(secret.bytes(), &[b"kolo ring"])
-    }
-}
-
-impl Keeper for Neighbour {
-    fn judge(&mut self, hello: &proof::Hello) -> Verdict {
-        let refusal = |error: &Error| {
-            let frame = Frame::error(FrameKind::Refused, error);
-            Verdict::Refuse(frame.encode())
-        };
-        if hello.id != self.secret.public() {
-            return refusal(&frame::unknown_id());
-        }
-        let Some(said) = Hello::decode(hello, Purpose::Ring) else {
-            return refusal(&frame::wrong_purpose());
-        };
-        // Before the answer: it would serve to be taken for another rank.
-        if (said.rank, said.target, said.nranks) == (self.prev(), self.rank, self.nranks) {
-            return Verdict::Answer(GIVEN, Neighbour::key(&self.secret));
-        }
-        refusal(&Error::usage(
-            format!(
-                "rank {} of {} wants to link to rank {}, but this is rank {}'s port and its \
-                 predecessor is rank {}",
-                said.rank,
-                said.nranks,
-                said.target,
-                self.rank,
-                self.prev()
-            ),
-            "give every communicator an id of its own",
-        ))
-    }
-
-    fn other_version(&mut self, version: u16) -> Vec<u8> {
-        Frame::error(FrameKind::Refused, &frame::other_version(version)).encode()
-    }
+    around: RingPlace,
 }
 
 impl<'a> Rendezvous<'a> {
@@ -128,6 +73,10 @@ impl<'a> Rendezvous<'a> {
             nranks,
             settings,
             start: now(),
+            process: match settings.process_of {
+                Some(number) => u128::from(number(rank)).to_be_bytes(),
+                None => check_in::process()?,
+            },
         };
         Ok(Rendezvous {
             joiner,
@@ -135,8 +84,8 @@ impl<'a> Rendezvous<'a> {
         })
     }
 
-    /// Meets the others; `None` when this rank is alone.
-    pub fn meet(mut self) -> Result<Option<Neighbours>> {
+    /// Meets the others, and joins those of its process.
+    pub fn meet(mut self) -> Result<Arc<Team>> {
         // Slurm's names of nodes say nothing of the network that is meant for the job.
         let is_network = self.joiner.id.is_named() && !self.joiner.id.is_by_slurm();
         let meeting_point = is_network.then(|| self.joiner.id.address().ip());
@@ -153,13 +102,73 @@ impl<'a> Rendezvous<'a> {
                 return Err(error);
             }
         };
-        if self.joiner.nranks == 1 {
-            ready(&mut root);
-            return Ok(None);
+        let mates = go.mates.clone();
+        let team = if self.is_mine(&go) {
+            Team::join(go.secret, mates, self.joiner.nranks)
+        } else {
+            Err(self.joiner.not_a_root())
+        };
+        let team = team.inspect_err(|error| tell_root(&mut root, error))?;
+        let is_alone = go.mates.len() == self.joiner.nranks as usize;
+        let is_lead = go.mates[0].0 == self.joiner.rank;
+        let linked = if is_lead && !is_alone {
+            self.link_process(&mut root, listener, address, &go, &team)
+        } else {
+            self.wait_for_team(&mut root, &team)
+        };
+        match linked {
+            Ok(()) => {
+                ready(&mut root);
+                Ok(team)
+            }
+            Err(error) => {
+                team.fail(&error);
+                tell_root(&mut root, &error);
+                Err(error)
+            }
         }
+    }
+
+    /// Whether the root names ranks of this one's process that can be.
+    fn is_mine(&self, go: &Go) -> bool {
+        let is_ascending = go.mates.is_sorted_by(|a, b| a < b);
+        let is_known = go.mates.iter().all(|mate| mate.0 < self.joiner.nranks);
+        let me = Rank(self.joiner.rank);
+        is_ascending && is_known && go.mates.binary_search(&me).is_ok()
+    }
+
+    /// Waits until all ranks of the process have come, and its lead has made the links.
+    fn wait_for_team(&self, root: &mut RankLink, team: &Team) -> Result<()> {
+        while !team.is_formed()? {
+            self.listen_to_root(root)?;
+            let left = self.time_left()?;
+            let mut set = vec![root.watch()];
+            team.watch_formed(&mut set);
+            self.joiner.settings.wait(&mut set, left)?;
+        }
+        Ok(())
+    }
+
+    /// Links the process to its neighbours, and waits for the others of its ranks.
+    fn link_process(
+        &self,
+        root: &mut RankLink,
+        listener: Listener,
+        address: SocketAddr,
+        go: &Go,
+        team: &Team,
+    ) -> Result<()> {
+        let nranks = self.joiner.nranks;
+        let (leads, lead) = (go.leads.ranks(nranks).unwrap_or_default(), go.mates[0]);
+        let at = leads.binary_search(&lead);
+        let at = at.map_err(|_| self.joiner.not_a_root())?;
+        let around = RingPlace {
+            lead,
+            next: leads[(at + 1) % leads.len()],
+            prev: leads[(at + leads.len() - 1) % leads.len()],
+        };
         let limit = self.joiner.settings.connect_limit;
         let mut linking = Linking {
-            root,
             listener,
             door: Door::new(PROTOCOL, office::limits(self.joiner.settings.hello_limit)),
             dial: Dial::start(vec![go.next], limit, net::REFUSAL_LIMIT),
@@ -167,14 +176,15 @@ impl<'a> Rendezvous<'a> {
             prev: None,
             keeper: Neighbour {
                 secret: go.secret(),
-                rank: self.joiner.rank,
-                nranks: self.joiner.nranks,
+                around,
+                nranks,
             },
+            around,
         };
-        match self.link(&mut linking, &go, address) {
-            Ok(neighbours) => {
-                ready(&mut linking.root);
-                Ok(Some(neighbours))
+        match self.link(root, &mut linking, go, team, address) {
+            Ok((next, prev)) => {
+                team.form(Circle::new(lead, nranks, leads, next, prev));
+                self.wait_for_team(root, team)
             }
             Err(error) => {
                 // A neighbour that has both of its links listens to the root no more.
@@ -185,7 +195,6 @@ impl<'a> Rendezvous<'a> {
                 for mut link in welcomed.into_iter().chain(linking.prev.take()) {
                     tell(&mut link, &error);
                 }
-                tell_root(&mut linking.root, &error);
                 Err(error)
             }
         }
@@ -240,9 +249,18 @@ impl<'a> Rendezvous<'a> {
         ));
     }
 
-    fn link(&mut self, linking: &mut Linking, go: &Go, address: SocketAddr) -> Result<Neighbours> {
+    /// The links to next and from prev.
+    fn link(
+        &self,
+        root: &mut RankLink,
+        linking: &mut Linking,
+        go: &Go,
+        team: &Team,
+        address: SocketAddr,
+    ) -> Result<(RankLink, RankLink)> {
         loop {
-            self.listen_to_root(linking)?;
+            self.listen_to_root(root)?;
+            team.is_formed()?;
             self.reach_next(linking, go, address)?;
             let listener = &linking.listener;
             let entries = linking
@@ -255,12 +273,14 @@ impl<'a> Rendezvous<'a> {
                 && let Next::Welcomed(next) = std::mem::replace(&mut linking.next, Next::Dialling)
                 && let Some(prev) = linking.prev.take()
             {
-                return Ok(Neighbours { next, prev });
+                return Ok((next, prev));
             }
-            let mut set = vec![linking.root.watch()];
+            let mut set = vec![root.watch()];
+            team.watch_alarm(&mut set);
+            let around = linking.around;
             let mut limit = self
                 .time_left()
-                .map_err(|error| self.late_links(error, go.prev))?;
+                .map_err(|error| self.late_links(error, around, go.prev))?;
             limit = net::sooner(limit, linking.door.watch(&linking.listener, &mut set));
             match &linking.next {
                 Next::Proven(link) | Next::Welcomed(link) => set.push(link.watch()),
@@ -275,9 +295,9 @@ impl<'a> Rendezvous<'a> {
         }
     }
 
-    fn listen_to_root(&self, linking: &mut Linking) -> Result<()> {
+    fn listen_to_root(&self, root: &mut RankLink) -> Result<()> {
         loop {
-            match linking.root.receive() {
+            match root.receive() {
                 Seen::Nothing => return Ok(()),
                 Seen::Frame(frame)
                     if matches!(frame.kind, FrameKind::Refused | FrameKind::Abort) =>
@@ -293,14 +313,15 @@ impl<'a> Rendezvous<'a> {
 
     /// Goes on towards next until something has to be waited for.
     fn reach_next(&self, linking: &mut Linking, go: &Go, own: SocketAddr) -> Result<()> {
-        let failed = |error: io::Error| unreachable_next(self.next(), go.next, &error);
+        let next = linking.around.next;
+        let failed = |error: io::Error| unreachable_next(next, go.next, &error);
         loop {
             let again = match std::mem::replace(&mut linking.next, Next::Dialling) {
                 Next::Dialling => {
                     let Some(stream) = linking.dial.advance().map_err(failed)? else {
                         return Ok(());
                     };
-                    linking.next = Next::Knocking(self.knock_at_next(stream, go, own)?);
+                    linking.next = Next::Knocking(self.knock_at(next, stream, go, own)?);
                     continue;
                 }
                 Next::Knocking(knock) => {
@@ -349,8 +370,14 @@ impl<'a> Rendezvous<'a> {
         }
     }
 
-    fn knock_at_next(&self, stream: Stream, go: &Go, own: SocketAddr) -> Result<Knock<Stream>> {
-        let (said, nonce) = (self.joiner.hello(self.next().0, own), proof::random()?);
+    fn knock_at(
+        &self,
+        next: Rank,
+        stream: Stream,
+        go: &Go,
+        own: SocketAddr,
+    ) -> Result<Knock<Stream>> {
+        let (said, nonce) = (self.joiner.hello(next.0, own), proof::random()?);
         let hello = said.encode(Purpose::Ring, go.secret().public(), GIVEN, nonce);
         Ok(Knock::new(stream, PROTOCOL, &hello))
     }
@@ -358,7 +385,7 @@ impl<'a> Rendezvous<'a> {
     fn let_in(&self, linking: &mut Linking, entry: Entry<Stream>) {
         let mut link = RankLink::sealed(entry.stream, &entry.session, Side::Host);
         if linking.prev.is_some() {
-            let what = format!("two processes want to be rank {}", self.prev());
+            let what = format!("two processes want to be rank {}", linking.around.prev);
             refuse(
                 &mut link,
                 &Error::usage(what, "give every process a rank of its own"),
@@ -369,14 +396,6 @@ impl<'a> Rendezvous<'a> {
         // The first bytes on a link always fit; a broken link shows itself in the first call.
         let _ = link.flush();
         linking.prev = Some(link);
-    }
-
-    fn next(&self) -> Rank {
-        Rank((self.joiner.rank + 1) % self.joiner.nranks)
-    }
-
-    fn prev(&self) -> Rank {
-        Rank((self.joiner.rank + self.joiner.nranks - 1) % self.joiner.nranks)
     }
 
     /// Where rank 0 waits for the others, in its own words about itself.
@@ -418,12 +437,11 @@ impl<'a> Rendezvous<'a> {
         ))
     }
 
-    fn late_links(&self, mut error: Error, prev: SocketAddr) -> Error {
+    fn late_links(&self, mut error: Error, around: RingPlace, prev: SocketAddr) -> Error {
         error.what = format!(
             "all ranks are there, but the links to rank {} and from rank {} at {prev} were not \
              made in time",
-            self.next(),
-            self.prev()
+            around.next, around.prev
         );
         let name = self
             .joiner

@@ -7,6 +7,7 @@
 //! dies after its check-in spoils the start for those that agree with its number, and for nobody
 //! else.
 
+use super::frame::PROCESS_BYTES;
 use crate::base::{Error, Rank};
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -33,6 +34,7 @@ struct Present {
     member: MemberId,
     address: SocketAddr,
     from: SocketAddr,
+    process: [u8; PROCESS_BYTES],
 }
 
 /// One check-in.
@@ -44,6 +46,16 @@ pub struct CheckIn {
     pub address: SocketAddr,
     /// Where its connection comes from.
     pub from: SocketAddr,
+    /// The number that its process has drawn.
+    pub process: [u8; PROCESS_BYTES],
+}
+
+/// A rank of a complete roll.
+#[derive(Clone, Copy, Debug)]
+pub struct RollSeat {
+    pub member: MemberId,
+    pub address: SocketAddr,
+    pub process: [u8; PROCESS_BYTES],
 }
 
 /// The roll.
@@ -155,14 +167,18 @@ impl Roll {
             .is_some_and(|nranks| self.spoiled.contains_key(&nranks))
     }
 
-    /// Member and address of every rank, in rank order; empty before [`Order::Complete`].
-    pub fn ring(&self) -> Vec<(MemberId, SocketAddr)> {
+    /// Every rank, in rank order; empty before [`Order::Complete`].
+    pub fn ring(&self) -> Vec<RollSeat> {
         let group = self.decided.filter(|_| self.complete);
         group
             .and_then(|nranks| self.groups.get(&nranks))
             .into_iter()
             .flat_map(BTreeMap::values)
-            .map(|present| (present.member, present.address))
+            .map(|present| RollSeat {
+                member: present.member,
+                address: present.address,
+                process: present.process,
+            })
             .collect()
     }
 
@@ -179,6 +195,7 @@ impl Roll {
             member,
             address: who.address,
             from: who.from,
+            process: who.process,
         };
         let group = self.groups.entry(who.nranks).or_default();
         group.insert(who.rank, present);
@@ -205,6 +222,7 @@ impl Roll {
                     nranks: said,
                     address: present.address,
                     from: present.from,
+                    process: present.process,
                 };
                 orders.extend(self.contradict(present.member, &check_in, who.nranks));
             }
@@ -272,6 +290,7 @@ mod tests {
             nranks,
             address: SocketAddr::from(([10, 0, 0, rank as u8], 1000)),
             from: SocketAddr::from(([10, 0, 0, rank as u8], 2000)),
+            process: [rank as u8; PROCESS_BYTES],
         }
     }
 
@@ -297,7 +316,7 @@ mod tests {
                 let last = count + 1 == ranks.len();
                 assert_eq!(orders.contains(&Order::Complete), last);
             }
-            let ring: Vec<u64> = roll.ring().iter().map(|&(member, _)| member).collect();
+            let ring: Vec<u64> = roll.ring().iter().map(|seated| seated.member).collect();
             assert_eq!(ring, (7..7 + u64::from(nranks)).collect::<Vec<_>>());
         }
     }
@@ -334,7 +353,10 @@ mod tests {
         // The second one's farewell is no loss.
         assert!(roll.lost(2, "gone").is_empty());
         assert!(roll.check_in(3, who(0, 2)).contains(&Order::Complete));
-        assert_eq!(roll.ring().iter().map(|r| r.0).collect::<Vec<_>>(), [3, 1]);
+        assert_eq!(
+            roll.ring().iter().map(|r| r.member).collect::<Vec<_>>(),
+            [3, 1]
+        );
     }
 
     #[test]

@@ -48,6 +48,8 @@ pub struct NetSettings {
     pub slurm_ports: (u32, u32),
     /// How long a new connection may take to prove itself.
     pub hello_limit: Duration,
+    /// The process that a rank counts to, instead of the one that it is in: for tests.
+    pub process_of: Option<fn(u32) -> u32>,
     /// Where warnings go; by default to `tracing`.
     pub warn: Warn,
     /// The start that this is for: it may be called off while it waits.
@@ -175,6 +177,7 @@ impl Default for NetSettings {
             stagger_rate: 7000,
             slurm_ports: (23_000, 5000),
             hello_limit: Duration::from_secs(5),
+            process_of: None,
             warn: Arc::new(|sentence| tracing::warn!("{sentence}")),
             birth: None,
         }

@@ -6,7 +6,7 @@
 //! thread that may call MPI.
 
 use super::mpi_abi::{MpiTable, TABLE_VERSION};
-use super::{Bootstrap, MAX_FRAME, launch};
+use super::{Bootstrap, ContributionList, MAX_FRAME, launch};
 use crate::base::{Code, Error, Rank, Result, checked};
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -229,8 +229,10 @@ impl Bootstrap for TableBootstrap {
         self.nranks
     }
 
-    fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
-        self.operate("all_gather", || self.gather(mine))
+    fn all_gather(&self, mine: &[u8]) -> Result<ContributionList> {
+        self.operate("all_gather", || {
+            self.gather(mine).map(ContributionList::from)
+        })
     }
 
     fn broadcast(&self, root: Rank, data: &mut Vec<u8>) -> Result<()> {

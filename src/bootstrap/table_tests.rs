@@ -141,7 +141,7 @@ fn operations_with_lengths_of_every_rank() {
             for round in 0..40u32 {
                 let mine = vec![rank as u8; ((round + rank) % 5) as usize];
                 let all = member.all_gather(&mine).unwrap();
-                for (other, part) in (0..).zip(&all) {
+                for (other, part) in (0..).zip(all.iter()) {
                     assert_eq!(*part, vec![other as u8; ((round + other) % 5) as usize]);
                 }
                 let root = Rank(round % nranks);

@@ -6,16 +6,17 @@
 //! process are served by one thread ([`super::office`]).
 
 use super::frame::{Frame, FrameKind, Go, Hello};
+use super::leads::Leads;
 use super::link::{RankLink, Seen};
 use super::net;
-use super::roll::{CheckIn, MemberId, Order, Roll};
+use super::roll::{CheckIn, MemberId, Order, Roll, RollSeat};
 use super::settings::NetSettings;
 use crate::base::clock::{Moment, now};
 use crate::base::record;
 use crate::base::{Error, Rank, Result};
 use crate::trust::proof::KEY_BYTES;
 use crate::trust::secret::Secret;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -166,6 +167,7 @@ impl Root {
             nranks: hello.nranks,
             address: hello.address,
             from,
+            process: hello.process,
         };
         let orders = self.roll.check_in(id, who);
         self.obey(orders);
@@ -207,15 +209,8 @@ impl Root {
 
     /// All are there, and the port is closed, so that a later root can use it at once.
     pub fn send_off(&mut self) {
-        let ring = self.roll.ring();
-        let secret = self.ring_secret;
-        for (rank, &(id, _)) in ring.iter().enumerate() {
-            let go = Go {
-                next: ring[(rank + 1) % ring.len()].1,
-                prev: ring[(rank + ring.len() - 1) % ring.len()].1,
-                secret,
-            };
-            self.tell(id, Frame::control(FrameKind::Go, record::encode(&go)));
+        for (member, go) in last_words(&self.roll.ring(), self.ring_secret) {
+            self.tell(member, Frame::control(FrameKind::Go, record::encode(&go)));
         }
     }
 
@@ -280,6 +275,46 @@ impl Root {
     }
 }
 
+/// The words to each rank when all are there.
+fn last_words(ring: &[RollSeat], secret: [u8; KEY_BYTES]) -> Vec<(MemberId, Go)> {
+    let processes = processes(ring);
+    let leads: Vec<Rank> = processes.iter().map(|mates| mates[0]).collect();
+    let (told, count) = (Leads::of(&leads), leads.len());
+    let address = |at: usize| ring[leads[at % count].index()].address;
+    let mut words = Vec::with_capacity(ring.len());
+    for (at, mates) in processes.iter().enumerate() {
+        for rank in mates {
+            let go = Go {
+                next: address(at + 1),
+                prev: address(at + count - 1),
+                secret,
+                mates: mates.clone(),
+                leads: if rank == &mates[0] {
+                    told.clone()
+                } else {
+                    Leads::default()
+                },
+            };
+            words.push((ring[rank.index()].member, go));
+        }
+    }
+    words
+}
+
+/// The ranks of each process, ascending; the processes in the order of their lowest ranks.
+fn processes(ring: &[RollSeat]) -> Vec<Vec<Rank>> {
+    let mut places = HashMap::new();
+    let mut processes: Vec<Vec<Rank>> = Vec::new();
+    for (rank, seated) in (0..).map(Rank).zip(ring) {
+        let at = *places.entry(seated.process).or_insert(processes.len());
+        match processes.get_mut(at) {
+            Some(mates) => mates.push(rank),
+            None => processes.push(vec![rank]),
+        }
+    }
+    processes
+}
+
 /// Sends a refusal and closes. A new connection always has room for it in the kernel.
 pub(super) fn refuse(link: &mut RankLink, error: &Error) {
     link.push(Frame::error(FrameKind::Refused, error).encode());
@@ -301,4 +336,47 @@ fn lost_while_linking(rank: u32, words: &str) -> Error {
         format!("rank {rank} was lost while the ring was being made: {words}"),
         "look into the output of that rank; if it was killed (out of memory?) restart the job",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 100,000 ranks, in processes of their own, in blocks of 16, dealt in turn to 1,000: the words
+    /// to a rank do not grow with their number, but by that of its own process.
+    #[test]
+    fn last_words_to_a_hundred_thousand_ranks_are_short() {
+        const NRANKS: u32 = 100_000;
+        type ProcessOf = fn(u32) -> u32;
+        let kinds: [(ProcessOf, u32); 3] = [
+            (|rank| rank, 1),
+            (|rank| rank / 16, 16),
+            (|rank| rank % 1000, 100),
+        ];
+        for (process_of, mates) in kinds {
+            let seated = |rank: u32| RollSeat {
+                member: u64::from(rank) + 5,
+                address: SocketAddr::from(([10, 0, 0, 1], rank as u16)),
+                process: u128::from(process_of(rank)).to_be_bytes(),
+            };
+            let ring: Vec<RollSeat> = (0..NRANKS).map(seated).collect();
+            let words = last_words(&ring, [3; KEY_BYTES]);
+            assert_eq!(words.len(), NRANKS as usize);
+            for (member, go) in words {
+                let rank = Rank((member - 5) as u32);
+                assert!(go.mates.len() == mates as usize && go.mates.binary_search(&rank).is_ok());
+                let leads = match go.mates[0] == rank {
+                    true => NRANKS / mates,
+                    false => 0,
+                };
+                // Reading each list of leads would take minutes.
+                if rank.0.is_multiple_of(4096) {
+                    let told = go.leads.ranks(NRANKS).unwrap();
+                    assert_eq!(told.len(), leads as usize);
+                }
+                let bytes = record::encode(&go).len();
+                assert!(bytes <= 64 + 3 * mates as usize, "{bytes}");
+            }
+        }
+    }
 }

@@ -32,12 +32,13 @@ fn ranks(id: UniqueId, first: u32) {
             let body = move || {
                 let settings = NetSettings {
                     connect_limit: Duration::from_secs(60),
+                    process_of: None,
                     ..settings()
                 };
                 let member = TcpRing::connect(&id, rank, nranks, &settings).unwrap();
                 let all = member.all_gather(&rank.to_be_bytes()).unwrap();
                 let right = (0..nranks).map(|rank| rank.to_be_bytes().to_vec());
-                assert!(all.into_iter().eq(right), "rank {rank}");
+                assert!(all.iter().cloned().eq(right), "rank {rank}");
                 member.barrier().unwrap();
             };
             let builder = std::thread::Builder::new().stack_size(256 << 10);

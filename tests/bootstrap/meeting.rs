@@ -24,8 +24,12 @@ fn operations_among_threads() {
                 // Longer than every socket buffer on the way.
                 let mut large = vec![rank as u8; 9 << 20];
                 let all = member.all_gather(&large).unwrap();
-                assert!((0..).zip(&all).all(|(other, part)| part.len() == 9 << 20
-                    && part.iter().all(|&byte| byte == other as u8)));
+                assert!(
+                    (0..)
+                        .zip(all.iter())
+                        .all(|(other, part)| part.len() == 9 << 20
+                            && part.iter().all(|&byte| byte == other as u8))
+                );
                 member.broadcast(Rank(nranks - 1), &mut large).unwrap();
                 assert!(large.iter().all(|&byte| byte == (nranks - 1) as u8));
             });

@@ -255,7 +255,7 @@ fn another_version_and_a_cut_hello_are_told_apart() {
         let heard = talk(&old);
         assert!(heard.starts_with("KoFr"), "{heard}");
         assert!(
-            heard.contains("protocol 1 was offered, this side speaks 3"),
+            heard.contains("protocol 1 was offered, this side speaks 4"),
             "{heard}"
         );
         let hello = check_in(&id, 0, 2, 9).encode(PROTOCOL);

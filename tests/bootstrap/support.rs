@@ -14,11 +14,13 @@ pub use crate::within::within;
 
 pub const HERE: [u8; 4] = [127, 0, 0, 1];
 
+/// Each rank counts as a process, so that threads form a ring of sockets.
 pub fn settings() -> NetSettings {
     NetSettings {
         socket_ifname: Some("=lo".into()),
         socket_family: Family::V4,
         connect_limit: Duration::from_secs(20),
+        process_of: Some(|rank| rank),
         ..NetSettings::default()
     }
 }
@@ -59,7 +61,10 @@ pub fn check_exchange(member: &TcpRing) {
     let rank = member.rank().0;
     let part = |rank: u32| vec![rank as u8; (rank as usize * 7 + 1) % 23];
     let all = member.all_gather(&part(rank)).unwrap();
-    assert_eq!(all, (0..member.nranks()).map(part).collect::<Vec<_>>());
+    assert_eq!(
+        all.to_vec(),
+        (0..member.nranks()).map(part).collect::<Vec<_>>()
+    );
 }
 
 pub fn to_hex(id: &UniqueId) -> String {
@@ -169,7 +174,7 @@ pub fn pause(milliseconds: u64) {
 /// Magic and version of the bootstrap's hello.
 pub const PROTOCOL: Preamble = Preamble {
     magic: *b"KOLOHI\r\n",
-    version: 3,
+    version: 4,
 };
 
 /// The name of an id on the wire.
@@ -187,7 +192,8 @@ pub fn check_in_key(id: &UniqueId) -> Key {
 /// Hello with which a rank checks in that listens on a port of the loopback.
 pub fn check_in(id: &UniqueId, rank: u32, nranks: u32, port: u16) -> Hello {
     let address = (IpAddr::from([127, 0, 0, 1]), port, 0_u32);
-    let said = (rank, nranks, 0_u32, address, "");
+    let process: [u8; 16] = proof::random().unwrap();
+    let said = (rank, nranks, 0_u32, address, "", process);
     Hello {
         purpose: 1,
         offers: 1,

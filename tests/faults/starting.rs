@@ -1,7 +1,7 @@
 //! Tests of a rank that cannot begin: all ranks hear it, and nobody waits.
 
 use kolo::base::{Code, Error, Rank, Result};
-use kolo::bootstrap::{Bootstrap, NetSettings, ThreadsBootstrap, UniqueId};
+use kolo::bootstrap::{Bootstrap, ContributionList, NetSettings, ThreadsBootstrap, UniqueId};
 use kolo::comm::Inspect;
 use kolo::comm::RawCalls;
 use kolo::comm::{CommConfig, Communicator, RedOp};
@@ -213,7 +213,7 @@ impl Bootstrap for Late<'_> {
     fn nranks(&self) -> u32 {
         self.inner.nranks()
     }
-    fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
+    fn all_gather(&self, mine: &[u8]) -> Result<ContributionList> {
         self.inner.all_gather(mine)
     }
     fn broadcast(&self, root: Rank, data: &mut Vec<u8>) -> Result<()> {
@@ -270,7 +270,7 @@ impl Bootstrap for Broken {
     fn nranks(&self) -> u32 {
         self.0.nranks()
     }
-    fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
+    fn all_gather(&self, mine: &[u8]) -> Result<ContributionList> {
         self.0.all_gather(mine)
     }
     fn broadcast(&self, root: Rank, data: &mut Vec<u8>) -> Result<()> {

@@ -2,7 +2,7 @@
 //! collects one message from each and sends all to all.
 
 use kolo::base::{Error, Rank, Result};
-use kolo::bootstrap::Bootstrap;
+use kolo::bootstrap::{Bootstrap, ContributionList};
 use std::io::{self, Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
@@ -102,17 +102,16 @@ impl Bootstrap for HubClient {
         self.nranks
     }
 
-    fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
+    fn all_gather(&self, mine: &[u8]) -> Result<ContributionList> {
         match self.exchange(mine) {
-            Ok(Ok(all)) => Ok(all),
+            Ok(Ok(all)) => Ok(all.into()),
             Ok(Err(dead)) => Err(Error::remote(Rank(dead), "left the hub", "test")),
             Err(error) => Err(Error::system("hub", &error, "test")),
         }
     }
 
     fn broadcast(&self, root: Rank, data: &mut Vec<u8>) -> Result<()> {
-        let mut all = self.all_gather(data)?;
-        *data = all.swap_remove(root.index());
+        *data = self.all_gather(data)?[root.index()].clone();
         Ok(())
     }
 

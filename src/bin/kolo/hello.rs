@@ -77,7 +77,7 @@ fn exchange(ring: &dyn Bootstrap, bytes: usize) -> Result<Vec<String>> {
     mine.extend(name.as_bytes());
     let all = ring.all_gather(&mine)?;
     let mut names = Vec::with_capacity(all.len());
-    for (rank, said) in (0..).map(Rank).zip(all) {
+    for (rank, said) in (0..).map(Rank).zip(all.iter()) {
         let Some((sent, name)) = said.split_at_checked(bytes) else {
             return Err(Error::internal("a rank told too little").with_peer(rank));
         };

@@ -148,7 +148,7 @@ impl Job {
                 },
             }
         };
-        all.unwrap_or_default().iter().map(said).collect()
+        all.map_or_else(Vec::new, |all| all.iter().map(said).collect())
     }
 }
 

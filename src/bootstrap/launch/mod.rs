@@ -259,7 +259,7 @@ mod tests {
             ..NetSettings::default()
         };
         let ring = Launch::alone(Launcher::Nobody).connect(&settings).unwrap();
-        assert_eq!(ring.all_gather(b"x").unwrap(), [b"x".to_vec()]);
+        assert_eq!(ring.all_gather(b"x").unwrap().to_vec(), [b"x".to_vec()]);
     }
 
     #[test]

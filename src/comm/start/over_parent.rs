@@ -1,7 +1,7 @@
 //! The members of one color of a split, as a bootstrap.
 
 use crate::base::{Rank, Result};
-use crate::bootstrap::Bootstrap;
+use crate::bootstrap::{Bootstrap, ContributionList};
 use crate::comm::calling::enqueue;
 use crate::comm::calling::group;
 use crate::comm::queue::Queue;
@@ -54,6 +54,26 @@ impl OverParent<'_> {
 }
 
 impl OverParent<'_> {
+    fn gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
+        if self.parent.network.is_some() {
+            return self.around_the_ring(mine);
+        }
+        let mut length = (mine.len() as u64).to_le_bytes();
+        let mut lengths = vec![vec![0; 8]; self.members.len()];
+        self.exchange(&mut length, &mut lengths)?;
+        let mut all: Vec<Vec<u8>> = lengths
+            .iter()
+            .map(|bytes| {
+                let length = bytes.as_slice().try_into().map_or(0, u64::from_le_bytes);
+                vec![0; length as usize]
+            })
+            .collect();
+        let mut own = mine.to_vec();
+        self.exchange(&mut own, &mut all)?;
+        all[self.me as usize] = own;
+        Ok(all)
+    }
+
     /// Passes everything on around a ring: where ranks are on several nodes, not everyone should
     /// need a connection with everyone.
     fn around_the_ring(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
@@ -98,24 +118,8 @@ impl Bootstrap for OverParent<'_> {
         self.members.len() as u32
     }
 
-    fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
-        if self.parent.network.is_some() {
-            return self.around_the_ring(mine);
-        }
-        let mut length = (mine.len() as u64).to_le_bytes();
-        let mut lengths = vec![vec![0; 8]; self.members.len()];
-        self.exchange(&mut length, &mut lengths)?;
-        let mut all: Vec<Vec<u8>> = lengths
-            .iter()
-            .map(|bytes| {
-                let length = bytes.as_slice().try_into().map_or(0, u64::from_le_bytes);
-                vec![0; length as usize]
-            })
-            .collect();
-        let mut own = mine.to_vec();
-        self.exchange(&mut own, &mut all)?;
-        all[self.me as usize] = own;
-        Ok(all)
+    fn all_gather(&self, mine: &[u8]) -> Result<ContributionList> {
+        self.gather(mine).map(ContributionList::from)
     }
 
     fn broadcast(&self, root: Rank, data: &mut Vec<u8>) -> Result<()> {
@@ -124,7 +128,7 @@ impl Bootstrap for OverParent<'_> {
         } else {
             &[]
         };
-        *data = self.all_gather(mine)?.swap_remove(root.index());
+        *data = self.gather(mine)?.swap_remove(root.index());
         Ok(())
     }
 
