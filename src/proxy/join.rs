@@ -301,7 +301,7 @@ impl Join<'_> {
     /// Exchanges the outcome of a phase, with a word from each rank that succeeded. If any rank
     /// failed, all get an error: the failed ones their own, the others the one of the lowest
     /// failed rank.
-    fn exchange<T>(&self, mine: Result<(T, JoinWord)>) -> Result<(T, Vec<JoinWord>)> {
+    fn exchange<T>(&self, mine: Result<(T, JoinWord)>) -> Result<(T, Arc<Vec<JoinWord>>)> {
         let word = match &mine {
             Ok((_, word)) => word.clone(),
             Err(error) => JoinWord::Failed(Reported::of(error)),
@@ -315,12 +315,15 @@ impl Join<'_> {
         if words.len() != self.bootstrap.nranks() as usize {
             return Err(elsewhere());
         }
-        let words: Vec<JoinWord> = record::decode_all(&words)?;
-        for (rank, word) in (0..).map(Rank).zip(&words) {
-            if let JoinWord::Failed(why) = word {
-                return Err(why.by(rank, ""));
+        let words = words.once(|words| {
+            let words: Vec<JoinWord> = record::decode_all(words)?;
+            for (rank, word) in (0..).map(Rank).zip(&words) {
+                if let JoinWord::Failed(why) = word {
+                    return Err(why.by(rank, ""));
+                }
             }
-        }
+            Ok(words)
+        })?;
         Ok((value, words))
     }
 }

@@ -10,8 +10,9 @@ use super::xml;
 use super::xml_format::XmlFormat;
 use super::{CpuSet, Notes, near, xml_tree};
 use crate::base::{Error, Result, input_file};
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Files may have this size. A machine with 4096 PUs has about 10 MB.
 const MAX_FILE_BYTES: u64 = 64 << 20;
@@ -79,7 +80,18 @@ impl Machine {
     /// `/sys/devices`. None where it does not say, and for a machine from a file.
     pub fn told_near(&self, pci_path: &str) -> Option<CpuSet> {
         let is_here = self.source == LIVE && pci_path.starts_with("/sys/");
-        is_here.then(|| near::in_tree(Path::new(pci_path)))?
+        if !is_here {
+            return None;
+        }
+        // Each rank of a process asks for each of its ranks.
+        static TOLD: Mutex<BTreeMap<String, Option<CpuSet>>> = Mutex::new(BTreeMap::new());
+        let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cpus) = told.get(pci_path) {
+            return cpus.clone();
+        }
+        let cpus = near::in_tree(Path::new(pci_path));
+        told.insert(pci_path.to_owned(), cpus.clone());
+        cpus
     }
 
     /// The version of the loaded libhwloc, for `kolo info`: `2.8` is the interface of 2.8 and 2.9.

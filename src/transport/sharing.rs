@@ -28,6 +28,8 @@ pub struct Sharing<'a> {
     node: &'a str,
     /// Bytes of the head, and of head and parts.
     lengths: (usize, usize),
+    /// The memory that it thinks is shared.
+    terms: Terms,
 }
 
 /// Names of files that a rank shows, at most: a process has few.
@@ -81,23 +83,25 @@ impl<'a> Sharing<'a> {
                 ranks.len()
             )));
         }
+        let list: Vec<u8> = ranks.iter().flat_map(|r| r.0.to_le_bytes()).collect();
+        let terms = Terms {
+            group_hash: hash::fnv1a(&list),
+            nonce_hash: hash::fnv1a(&nonce.0.to_le_bytes()),
+            length: lengths.1 as u64,
+        };
         Ok(Sharing {
             nonce,
             me,
             ranks,
             node,
             lengths,
+            terms,
         })
     }
 
     /// The memory that this rank thinks is shared.
     pub fn claim(&self) -> Terms {
-        let list: Vec<u8> = self.ranks.iter().flat_map(|r| r.0.to_le_bytes()).collect();
-        Terms {
-            group_hash: hash::fnv1a(&list),
-            nonce_hash: hash::fnv1a(&self.nonce.0.to_le_bytes()),
-            length: self.lengths.1 as u64,
-        }
+        self.terms
     }
 
     /// # Errors

@@ -137,7 +137,7 @@ fn agree(
     let said = bootstrap.all_gather(&mine);
     // The own error says more than that of an exchange that failed because of it.
     problem.map_or(Ok(()), Err)?;
-    let said: Vec<Proposal> = record::decode_all(&said?)?;
+    let said = said?.once(record::decode_all::<Proposal>)?;
     let kind = match said[lowest.index()].streamed {
         true => Stores::Streamed,
         false => Stores::Cached,
@@ -152,8 +152,8 @@ fn agree(
     let inputs = tuning::heard(facts, settings, places)?;
     let addresses: Vec<&str> = said.iter().map(|said| said.address.as_str()).collect();
     let nodes = by_switch::heard(&addresses, places, nodes)?;
-    let orders = said.into_iter().map(|said| said.orders).collect();
-    let (nodes, channels) = orders::heard(orders, settings, places, nodes)?;
+    let orders: Vec<&Speech> = said.iter().map(|said| &said.orders).collect();
+    let (nodes, channels) = orders::heard(&orders, settings, places, nodes)?;
     Ok(Agreed {
         chosen: (inputs, nodes, kind),
         channels,
@@ -286,42 +286,40 @@ pub(in crate::comm) fn with_settings(
     birth.enter(StartPhase::Comparing)?;
     let Met {
         settings,
-        places,
-        nonce,
         graph,
         mark,
-        marks,
-        devices,
+        known,
     } = meet(bootstrap, settings, config.device)?;
-    logging::settle(rank, &places);
+    let (places, nonce, devices) = (&known.places, known.nonce, known.devices.as_deref());
+    logging::settle(rank, places);
     birth.enter(StartPhase::Agreeing)?;
-    let local = topo::local_places(rank, &places);
+    let local = topo::local_places(rank, places);
     let is_one_node = local.len() == places.len();
     let crowding = topo::crowding(&local);
-    let agreed = agree(bootstrap, &settings, &places, graph.as_ref(), crowding)?;
+    let agreed = agree(bootstrap, &settings, places, graph.as_ref(), crowding)?;
     let (inputs, nodes, kind) = agreed.chosen;
     let memory = (layout(&settings, nranks, is_one_node), agreed.fencing);
     birth.enter(StartPhase::Sharing)?;
     let deaths = Arc::<Deaths>::default();
-    let (node, shared) = share_memory(bootstrap, &places, nonce, memory, &deaths)?;
+    let (node, shared) = share_memory(bootstrap, places, nonce, memory, &deaths)?;
     birth.enter(StartPhase::Reaching)?;
     let party = Party {
         bootstrap,
         settings: &settings,
-        places: &places,
+        places,
         node: &node,
         nonce,
         inherited: means.net,
         channels: agreed.channels.map(Arc::new),
-        stages: device::stages(&settings, devices.as_deref(), is_one_node)?,
+        stages: device::stages(&settings, devices, is_one_node)?,
     };
     let has_kin = is_one_node && nodes.count() == 1;
-    let kin = has_kin.then(|| shared.kin((&places, &nodes, kind), &deaths, devices.as_deref()));
-    let direct = reach(&party, shared.services.clone(), mark, &marks)?;
+    let kin = has_kin.then(|| shared.kin((places, &nodes, kind), &deaths, devices));
+    let direct = reach(&party, shared.services.clone(), mark, &known.marks)?;
     birth.enter(StartPhase::Connecting)?;
     let network = connect(&party, &shared.watch, &deaths, &nodes)?;
     birth.enter(StartPhase::Binding)?;
-    let devices = (devices.as_deref(), network.as_ref());
+    let devices = (devices, network.as_ref());
     let device = device::make(&party, devices, &shared.services, &inputs)?;
     let made = Made {
         exec: Exec {

@@ -18,20 +18,26 @@ use crate::proxy;
 use crate::topo::{self, Machine, RankPlace};
 use crate::transport::cma::{Mark, MarkCard};
 use serde::{Deserialize, Serialize};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// Facts that every rank knows after all have met.
 pub(in crate::comm) struct Met {
     /// This rank's settings; those that shape plans are the same everywhere.
     pub settings: Settings,
-    /// Where each rank runs.
-    pub places: Vec<RankPlace>,
-    /// Random, drawn by rank 0.
-    pub nonce: u128,
     /// The graph file, the same on all ranks.
     pub graph: Option<GraphText>,
     /// By which peers know this rank's process; kept as long as they may read its memory.
     pub mark: Mark,
+    /// Held once for all ranks of this process.
+    pub known: Arc<KnownRanks>,
+}
+
+/// Facts about all ranks, the same everywhere.
+pub(in crate::comm) struct KnownRanks {
+    /// Where each rank runs.
+    pub places: Vec<RankPlace>,
+    /// Random, drawn by rank 0.
+    pub nonce: u128,
     /// The marks of all ranks.
     pub marks: Vec<MarkCard>,
     /// Their devices, if they have any.
@@ -142,27 +148,35 @@ pub(in crate::comm) fn meet(
     });
     let begun = begun.map_err(|error| error.told_elsewhere(is_told));
     let (_, settings, mark, graph) = begun?;
-    let all = Introduced::read(&shown?)?;
+    let is_told = bootstrap.rank() != Rank(0);
+    let known = shown?.once(|shown| known(shown, is_told))?;
+    Ok(Met {
+        settings,
+        graph,
+        mark,
+        known,
+    })
+}
+
+/// Reads and compares what all ranks have shown. `is_told` says that another rank prints what they
+/// disagree about.
+fn known(shown: &[Vec<u8>], is_told: bool) -> Result<KnownRanks> {
+    let all = Introduced::read(shown)?;
     let places = topo::gathered(all.places)?;
     let shapes: Vec<(Rank, &str, &[u8])> = places
         .iter()
         .zip(&all.shapes)
         .map(|(place, shape)| (place.rank, place.host.as_str(), shape.as_slice()))
         .collect();
-    let is_told = bootstrap.rank() != Rank(0);
     config::compare_shapes(&shapes).map_err(|error| error.told_elsewhere(is_told))?;
     let nonce = all.nonce.ok_or_else(|| {
         Error::internal("rank 0 did not show the nonce of the communicator").with_peer(Rank(0))
     })?;
-    let devices = device::agree(&all.devices)?;
-    Ok(Met {
-        settings,
-        places,
+    Ok(KnownRanks {
         nonce,
-        graph,
-        mark,
         marks: all.marks,
-        devices,
+        devices: device::agree(&all.devices)?,
+        places,
     })
 }
 

@@ -141,22 +141,21 @@ pub(in crate::comm) fn meet(
         proxies,
         why,
     } = opened?;
-    let said = heard(party, open.net().name(), &said?)?;
+    let said = said?.once(|said| heard(party, open.net().name(), said))?;
+    let HeardNetworks { said, handles } = &*said;
     let lookout = match post {
-        Some(post) => Some(look_out(party, post, &said, watch, on_lost)?),
+        Some(post) => Some(look_out(party, post, said, watch, on_lost)?),
         None => None,
     };
-    let handles: Vec<Handles> = said.iter().map(|said| said.handles.clone()).collect();
-    let handles = Arc::from(handles);
     let through = Through::new(watch.caller(), proxies);
     let me = party.bootstrap.rank();
     let devices = rails::devices(party, &said[me.index()].ports, open.net().devices().len());
-    let rails = rails::rails(party, &said);
-    let links = Links::opened(open, Arc::clone(&handles), through).over(rails.clone());
+    let rails = rails::rails(party, said);
+    let links = Links::opened(open, Arc::clone(handles), through).over(rails.clone());
     let links = Arc::new(links);
     let is_sender = |rank: &Rank| said[rank.index()].proxies.contains(&me);
     let senders = party.mates().into_iter().filter(is_sender).collect();
-    let proxied = proxied::proxied(party, senders, (links.net(), &handles), rails, watch);
+    let proxied = proxied::proxied(party, senders, (links.net(), handles), rails, watch);
     // Where only threads of the program may use the network, they accept as they wait.
     if links.net().any_thread() {
         service::get()?.attend(Arc::clone(&links) as Arc<dyn Attended>);
@@ -167,13 +166,19 @@ pub(in crate::comm) fn meet(
         folds: None,
         lookout,
         devices,
-        takes_turns: rails::take_turns(&said),
+        takes_turns: rails::take_turns(said),
         why,
     }))
 }
 
+/// Facts about the networks of all ranks, held once for those of a process.
+struct HeardNetworks {
+    said: Vec<Said>,
+    handles: Arc<[Handles]>,
+}
+
 /// Decodes what the ranks have told. It fails unless all use the network `name`.
-fn heard(party: &Party, name: &str, said: &[Vec<u8>]) -> Result<Vec<Said>> {
+fn heard(party: &Party, name: &str, said: &[Vec<u8>]) -> Result<HeardNetworks> {
     let all: Vec<Option<Said>> = record::decode_all(said)?;
     let understood = (0..).map(Rank).zip(all).map(|(rank, said)| {
         let host = &party.places[rank.index()].host;
@@ -191,7 +196,12 @@ fn heard(party: &Party, name: &str, said: &[Vec<u8>]) -> Result<Vec<Said>> {
         }
         Ok(said)
     });
-    understood.collect()
+    let said: Vec<Said> = understood.collect::<Result<_>>()?;
+    let handles: Vec<Handles> = said.iter().map(|said| said.handles.clone()).collect();
+    Ok(HeardNetworks {
+        said,
+        handles: handles.into(),
+    })
 }
 
 /// Takes up the post of this node's lookout.

@@ -173,7 +173,7 @@ pub(in crate::comm) fn say(
 /// The problem of the first node that has one; a speaker that is silent; graphs that do not fit
 /// together.
 pub(in crate::comm) fn heard(
-    mut said: Vec<Speech>,
+    said: &[&Speech],
     settings: &Settings,
     places: &[RankPlace],
     nodes: Nodes,
@@ -182,9 +182,9 @@ pub(in crate::comm) fn heard(
     let mut is_natural = false;
     for node in 0..nodes.count() {
         let speaker = nodes.ranks_of(node)[0];
-        match std::mem::replace(&mut said[speaker as usize], Speech::Silent) {
+        match said[speaker as usize] {
             Speech::Natural => is_natural = true,
-            Speech::Graph(graph) => graphs.push(graph),
+            Speech::Graph(graph) => graphs.push(graph.clone()),
             Speech::Problem(why) => {
                 let place = format!(" on {}", places[speaker as usize].host);
                 return Err(why.by(Rank(speaker), &place));

@@ -40,7 +40,13 @@ fn agreed(
         .collect();
     let speakers = said.iter().filter(|&said| *said != Speech::Silent).count();
     assert_eq!(speakers, nodes.count() as usize, "one rank a node speaks");
-    heard(said, settings, places, nodes.clone()).map(|(nodes, _)| nodes)
+    heard(
+        &said.iter().collect::<Vec<_>>(),
+        settings,
+        places,
+        nodes.clone(),
+    )
+    .map(|(nodes, _)| nodes)
 }
 
 #[test]
@@ -127,7 +133,10 @@ fn a_graph_file_counts_on_any_machine_and_for_every_node() {
 fn strange_words_are_refused() {
     let machine = Machine::from_xml_file(&file("laptop.xml")).unwrap();
     let places = bound(&machine, &[0, 2]);
-    let heard = |said: &[Speech], nodes| heard(said.to_vec(), &settings(&[]), &places, nodes);
+    let heard = |said: &[Speech], nodes| {
+        let said: Vec<&Speech> = said.iter().collect();
+        heard(&said, &settings(&[]), &places, nodes)
+    };
     let nothing = Speech::Graph(NodeGraph::default());
     for said in [Speech::Silent, nothing] {
         assert!(heard(&[said, Speech::Silent], Nodes::one(2)).is_err());
@@ -149,7 +158,13 @@ fn a_node_that_knows_of_no_order_keeps_the_others_from_none() {
         vec![Speech::Natural, graph.clone()],
         vec![graph, Speech::Natural],
     ] {
-        let (found, channels) = heard(said, &settings(&[]), &places, nodes()).unwrap();
+        let (found, channels) = heard(
+            &said.iter().collect::<Vec<_>>(),
+            &settings(&[]),
+            &places,
+            nodes(),
+        )
+        .unwrap();
         assert!(
             channels.is_none() && found == nodes(),
             "no orders but that of the ranks"

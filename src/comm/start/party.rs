@@ -45,7 +45,7 @@ impl Party<'_> {
     pub fn setup(&self, net: Arc<dyn Net>, sender: Rank) -> Setup {
         let layout = *self.node.layout();
         let mates = self.mates();
-        let is_remote = |place: &RankPlace| !mates.contains(&place.rank);
+        let is_remote = |place: &RankPlace| mates.binary_search(&place.rank).is_err();
         Setup {
             net,
             source: Box::new(self.node.clone()),

@@ -26,6 +26,7 @@ use crate::transport::net::socket::trial::{self, Targets};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a way may take to answer. The system of a node that is there answers at once, however
@@ -80,7 +81,7 @@ pub fn fuzz(bytes: &[u8]) -> [(&'static str, bool); 2] {
 struct Agreeing<'a> {
     party: &'a Party<'a>,
     /// Of all ranks.
-    tables: Vec<FaceTable>,
+    tables: Arc<Vec<FaceTable>>,
     nodes: Vec<Vec<Rank>>,
     /// Those that try: see [`heads`].
     heads: Vec<Rank>,
@@ -109,7 +110,10 @@ pub(super) fn agree(party: &Party) -> Result<AgreedFaces> {
     let mut tables = shown(party, &table);
     let mut table = table?;
     let nodes = topo::nodes(party.places).ranks;
-    let heads = heads(&nodes, tables.as_deref().unwrap_or_default());
+    let heads = heads(
+        &nodes,
+        tables.as_ref().map_or(&[], |tables| tables.as_slice()),
+    );
     let is_head = heads.contains(&me);
     if heads.len() > nodes.len() && tables.is_ok() {
         if is_head && !is_lowest {
@@ -145,12 +149,13 @@ pub(super) fn agree(party: &Party) -> Result<AgreedFaces> {
 }
 
 /// Tells the others its table, or why it has none, and hears theirs.
-fn shown(party: &Party, mine: &Result<FaceTable>) -> Result<Vec<FaceTable>> {
+fn shown(party: &Party, mine: &Result<FaceTable>) -> Result<Arc<Vec<FaceTable>>> {
     let shown = ShownFaces(match mine {
         Ok(table) => Ok(table.clone()),
         Err(error) => Err(Reported::of(error)),
     });
-    tables(party, &party.bootstrap.all_gather(&record::encode(&shown))?)
+    let shown = party.bootstrap.all_gather(&record::encode(&shown))?;
+    shown.once(|shown| tables(party, shown))
 }
 
 /// The tables of all ranks.
@@ -214,13 +219,13 @@ impl Agreeing<'_> {
         if let Some(lack) = lack {
             return Err(lack);
         }
-        let told: Vec<Tried> = record::decode_all(&told?)?;
+        let told = told?.once(record::decode_all::<Tried>)?;
         let mut is_news = false;
-        for (rank, told) in (0..).map(Rank).zip(told) {
+        for (rank, told) in (0..).map(Rank).zip(told.iter()) {
             if let Some(problem) = &told.lack {
                 return Err(self::told(self.party, rank, problem));
             }
-            for failure in told.failures {
+            for failure in told.failures.iter().cloned() {
                 is_news |= self.barred.insert((failure.from, failure.to));
                 self.faults.push(failure);
             }
@@ -267,9 +272,10 @@ impl Agreeing<'_> {
     fn used(&self) -> Result<Vec<FaceCard>> {
         let me = self.me();
         let mates = self.party.mates();
-        let others = (0..).map(Rank).zip(&self.tables);
-        let others: Vec<(Rank, &FaceTable)> =
-            others.filter(|(it, _)| !mates.contains(it)).collect();
+        let others = (0..).map(Rank).zip(self.tables.iter());
+        let others: Vec<(Rank, &FaceTable)> = others
+            .filter(|(it, _)| mates.binary_search(it).is_err())
+            .collect();
         let tables: Vec<&FaceTable> = others.iter().map(|(_, table)| *table).collect();
         let mine = &self.tables[me.index()];
         ways::used(mine, &tables, &self.barred).map_err(|at| {
