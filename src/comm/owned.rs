@@ -81,10 +81,23 @@ pub(in crate::comm) struct Reused {
 pub(in crate::comm) struct Totals {
     /// Collectives begun.
     pub calls: u64,
-    /// Steps that the plans of all calls have which needed no launch.
+    /// Steps that the plans of all other calls have which needed no launch.
     pub steps_planned: u64,
-    /// Steps of the one-shot plan of each collective, by its number.
-    pub small_steps: [u64; Collective::NUMBERS],
+    /// Calls that took the one-shot plan of their collective, by its number. Its steps are counted
+    /// when somebody asks: such plans of many ranks take a millisecond to make.
+    pub small_calls: [u64; Collective::NUMBERS],
+}
+
+impl Totals {
+    /// Steps that the plans of all calls have which needed no launch.
+    pub fn steps_planned(&self, members: &Members) -> u64 {
+        let made = Collective::ALL.into_iter().map(|collective| {
+            let calls = self.small_calls[collective as usize];
+            let steps = || small_steps(collective, members.rank, &members.nodes);
+            if calls == 0 { 0 } else { calls * steps() }
+        });
+        self.steps_planned + made.sum::<u64>()
+    }
 }
 
 /// Sizes in bytes.
@@ -126,25 +139,18 @@ pub(super) const PLANS: usize = 64;
 /// Beside them, those of the messages to and from every rank.
 pub(super) const PLANS_PER_RANK: usize = 2;
 
-/// Steps of this rank's one-shot plans, by number of the collective.
-pub(super) fn small_steps(rank: u32, nodes: &Nodes) -> [u64; Collective::NUMBERS] {
-    let nranks = nodes.nranks();
-    let mut steps = [0; Collective::NUMBERS];
-    for collective in Collective::ALL {
-        let algorithm = Algorithm::OneShot;
-        let shape = Shape {
-            collective,
-            algorithm,
-            rank,
-            nranks,
-            root: 0,
-            channels: 1,
-        };
-        if let Ok(plan) = crate::algo::plan(&shape, nodes) {
-            steps[collective as usize] = plan.steps_per_round();
-        }
-    }
-    steps
+/// Steps of this rank's one-shot plan.
+fn small_steps(collective: Collective, rank: u32, nodes: &Nodes) -> u64 {
+    let shape = Shape {
+        collective,
+        algorithm: Algorithm::OneShot,
+        rank,
+        nranks: nodes.nranks(),
+        root: 0,
+        channels: 1,
+    };
+    let plan = crate::algo::plan(&shape, nodes);
+    plan.map_or(0, |plan| plan.steps_per_round())
 }
 
 /// Words of an injected panic.

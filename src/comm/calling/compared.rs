@@ -39,7 +39,7 @@ pub(in crate::comm) fn check_first(
     // SAFETY: the promise of `enqueue`; nothing but the signature is exchanged.
     let ended = unsafe { exec.engine.small(&shown, &mut waiter) };
     drop(waiter);
-    exec.counts.steps_planned += exec.counts.small_steps[Collective::Barrier as usize];
+    exec.counts.small_calls[Collective::Barrier as usize] += 1;
     ended.map_err(|stop| queue.stopped_by(exec, stop, number))
 }
 

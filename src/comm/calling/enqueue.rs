@@ -317,7 +317,7 @@ fn oneshot(queue: &Queue, exec: &mut Exec, checked: &Checked, number: Option<u64
     // SAFETY: the promise of `enqueue`.
     let ended = unsafe { exec.engine.small(&small, &mut waiter) };
     drop(waiter);
-    exec.counts.steps_planned += exec.counts.small_steps[collective as usize];
+    exec.counts.small_calls[collective as usize] += 1;
     match ended {
         Ok(()) => Ok(()),
         Err(stop) => Err(queue.stopped_by(exec, stop, number)),

@@ -168,7 +168,10 @@ impl Inspect for Communicator {
             None => (0, 0),
             Some(on) => (on.engine.steps_executed()?, on.steps_planned),
         };
-        let (host, short) = (exec.engine.steps_executed(), exec.counts.steps_planned);
+        let (host, short) = (
+            exec.engine.steps_executed(),
+            exec.counts.steps_planned(&exec.members),
+        );
         let of_host = short + exec.engine.steps_planned();
         Ok((host + done, of_host + planned))
     }

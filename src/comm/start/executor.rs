@@ -82,7 +82,7 @@ pub(in crate::comm) fn exec(
         counts: Totals {
             calls: 0,
             steps_planned: 0,
-            small_steps: owned::small_steps(rank.0, &nodes),
+            small_calls: Default::default(),
         },
         members: Members {
             rank: rank.0,
