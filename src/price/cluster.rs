@@ -1,6 +1,7 @@
 //! Where ranks run: what any two of them share, and which links carry their bytes.
 
-use super::seating::{SeatList, Seating};
+use super::seating::{CacheSeat, SeatList, Seating};
+use crate::plan::{Chain, Orders};
 
 /// The nearest thing that two ranks share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -83,13 +84,31 @@ impl Cluster {
     pub fn listed(nodes: u32, listed: SeatList) -> Cluster {
         let per_node = listed.len();
         let cores = listed.cores();
-        Cluster {
+        let ruled = Cluster {
             sockets: listed.sockets(),
             caches: listed.caches().div_ceil(listed.sockets()),
             cores: if cores < per_node { cores } else { 0 },
-            seating: Seating::Listed(listed),
             ..Cluster::uniform(nodes, per_node)
+        };
+        if ruled.deals_alike(&listed) {
+            return ruled;
         }
+        Cluster {
+            seating: Seating::Listed(listed),
+            ..ruled
+        }
+    }
+
+    /// Whether every socket and cache has as many ranks, and the rule for that seats them so.
+    fn deals_alike(&self, listed: &SeatList) -> bool {
+        let caches = self.sockets * self.caches;
+        let ruled = |rank: u32| CacheSeat {
+            socket: self.socket_of(rank),
+            cache: self.cache_of(rank),
+            core: self.core_of(rank),
+        };
+        self.per_node.is_multiple_of(caches)
+            && (0..self.per_node).all(|rank| ruled(rank) == listed.spot(rank))
     }
 
     /// Ranks of all nodes.
@@ -112,7 +131,6 @@ impl Cluster {
         let sockets = self.sockets.max(1);
         let of_node = match &self.seating {
             Seating::Block => return self.group_of(rank, sockets),
-            Seating::Cyclic => self.local(rank) % sockets,
             Seating::Listed(listed) => listed.spot(self.local(rank)).socket,
         };
         self.node_of(rank) * sockets + of_node
@@ -123,11 +141,6 @@ impl Cluster {
         let (sockets, caches) = (self.sockets.max(1), self.caches.max(1));
         let of_node = match &self.seating {
             Seating::Block => return self.group_of(rank, sockets * caches),
-            Seating::Cyclic => {
-                let (socket, seat) = (self.local(rank) % sockets, self.local(rank) / sockets);
-                let seats = (self.per_node - socket).div_ceil(sockets);
-                socket * caches + (u64::from(seat) * u64::from(caches) / u64::from(seats)) as u32
-            }
             Seating::Listed(listed) => listed.spot(self.local(rank)).cache,
         };
         self.node_of(rank) * self.caches_of_node() + of_node
@@ -223,37 +236,78 @@ impl Cluster {
     }
 
     /// The level between ranks that are `distance` apart, where all pairs of that distance wait for
-    /// the farthest one.
+    /// the farthest one. Ranks a power of two apart are partners in exchanges: the numbers of two
+    /// partners differ in that bit.
     pub fn across(&self, distance: u32) -> Level {
-        match self.seating {
-            Seating::Listed(_) if distance < self.per_node => {
-                let last = self.per_node - distance;
-                self.farthest((0..last).map(|rank| (rank, rank + distance)))
-            }
-            _ => self.level(0, distance),
+        let Seating::Listed(_) = self.seating else {
+            return self.level(0, distance);
+        };
+        if distance >= self.per_node {
+            return self.level(0, distance);
+        }
+        let partner = |rank: u32| match distance.is_power_of_two() {
+            true => rank ^ distance,
+            false => rank + distance,
+        };
+        let pairs = (0..self.per_node).map(|rank| (rank, partner(rank)));
+        self.farthest(pairs.filter(|&(_, other)| other < self.per_node))
+    }
+
+    /// The ranks of the first node in an order that passes each socket and each cache once, those
+    /// of a cache in their own order.
+    pub fn along_node(&self) -> Vec<u32> {
+        let mut ranks: Vec<u32> = (0..self.per_node).collect();
+        ranks.sort_by_key(|&rank| (self.socket_of(rank), self.cache_of(rank)));
+        ranks
+    }
+
+    /// The order in which rings and trees pass the ranks: node by node, and each as
+    /// [`Cluster::along_node`] says. Communicators find one like it by a search.
+    pub fn orders(&self) -> Orders {
+        let along = self.along_node();
+        if along.is_sorted() {
+            return Orders::default();
+        }
+        let of_node = |node: u32| along.iter().map(move |rank| node * self.per_node + rank);
+        let chain = |node: u32| Chain {
+            ranks: of_node(node).collect(),
+            second_behind: false,
+        };
+        Orders {
+            rings: vec![(0..self.nodes).flat_map(of_node).collect()],
+            trees: vec![(0..self.nodes).map(chain).collect()],
         }
     }
 
-    /// Of the hand-overs from each rank of a node to the next one, around the node where there is
-    /// no other: how many cross which level.
-    pub fn neighbours(&self) -> [f64; 4] {
+    /// Of the hand-overs from each rank of a node to the next one in the order of
+    /// [`Cluster::along_node`]: how many cross which level.
+    pub fn along(&self) -> [f64; 4] {
+        let groups = |count: u32| f64::from(count.clamp(1, self.per_node));
+        let (sockets, caches) = (groups(self.sockets), groups(self.caches_of_node()));
         let mut counts = [0.0; 4];
-        let last = self.per_node - 1;
-        let around = match self.nodes {
-            1 => self.level(last, 0),
-            _ => Level::Network,
-        };
-        counts[around as usize] += 1.0;
+        counts[Level::Node as usize] = sockets - 1.0;
+        counts[Level::Socket as usize] = caches - sockets;
+        counts[Level::Cache as usize] = f64::from(self.per_node) - caches;
+        counts
+    }
+
+    /// [`Cluster::along`] around the ring: and on to the next node, or where there is no other back
+    /// to the first rank.
+    pub fn around(&self) -> [f64; 4] {
+        let mut counts = self.along();
+        counts[self.widest() as usize] += 1.0;
+        counts
+    }
+
+    /// Of the hand-overs from each rank of a node to the next one by number: how many cross which
+    /// level.
+    pub fn by_number(&self) -> [f64; 4] {
         if self.seating == Seating::Block {
-            let groups = |count: u32| f64::from(count.clamp(1, self.per_node));
-            let (sockets, caches) = (groups(self.sockets), groups(self.caches_of_node()));
-            counts[Level::Node as usize] += sockets - 1.0;
-            counts[Level::Socket as usize] += caches - sockets;
-            counts[Level::Cache as usize] += f64::from(self.per_node) - caches;
-        } else {
-            for rank in 0..last {
-                counts[self.level(rank, rank + 1) as usize] += 1.0;
-            }
+            return self.along();
+        }
+        let mut counts = [0.0; 4];
+        for rank in 1..self.per_node {
+            counts[self.level(rank - 1, rank) as usize] += 1.0;
         }
         counts
     }
@@ -285,7 +339,8 @@ impl Cluster {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::price::CacheSeat;
+    use crate::plan::Nodes;
+    use crate::price::seating::in_turn;
 
     fn machine() -> Cluster {
         Cluster {
@@ -323,12 +378,13 @@ mod tests {
         assert_eq!(sockets, [0, 0, 0, 1, 1]);
     }
 
+    fn dealt_in_turn() -> Cluster {
+        Cluster::listed(4, in_turn(8, 2, 2))
+    }
+
     #[test]
     fn ranks_are_dealt_to_the_sockets_in_turn() {
-        let m = Cluster {
-            seating: Seating::Cyclic,
-            ..machine()
-        };
+        let m = dealt_in_turn();
         let sockets: Vec<u32> = (0..10).map(|rank| m.socket_of(rank)).collect();
         assert_eq!(sockets, [0, 1, 0, 1, 0, 1, 0, 1, 2, 3]);
         let levels: Vec<Level> = (1..9).map(|rank| m.level(0, rank)).collect();
@@ -338,39 +394,79 @@ mod tests {
             levels,
             [node, cache, node, socket, node, socket, node, network]
         );
-        assert_eq!(m.across(1), node);
+        assert_eq!([1, 2, 4].map(|d| m.across(d)), [node, cache, socket]);
+        assert_eq!(
+            [1, 2, 4].map(|d| machine().across(d)),
+            [cache, socket, node]
+        );
         assert_eq!(m.company(), machine().company());
-        assert_eq!(m.neighbours(), [0.0, 0.0, 7.0, 1.0]);
-        assert_eq!(machine().neighbours(), [4.0, 2.0, 1.0, 1.0]);
+        assert_eq!(m.by_number(), [0.0, 0.0, 7.0, 0.0]);
+        assert_eq!(m.around(), machine().around());
+        assert_eq!(machine().around(), [4.0, 2.0, 1.0, 1.0]);
     }
 
-    /// Dealings that have a rule are the same as lists.
+    /// Orders pass every cache once, and plans take them.
+    #[test]
+    fn rings_and_trees_pass_each_cache_once() {
+        let m = dealt_in_turn();
+        assert_eq!(m.along_node(), [0, 2, 4, 6, 1, 3, 5, 7]);
+        let nodes = Nodes::uniform(4, 8);
+        let ordered = nodes
+            .clone()
+            .in_orders(m.orders())
+            .expect("orders of these nodes");
+        let ring = ordered.ring(0).expect("not the order of ranks");
+        assert_eq!(ring[7..10], [7, 8, 10]);
+        assert_eq!(ordered.chain(1, 1).ranks, [8, 10, 12, 14, 9, 11, 13, 15]);
+        assert_eq!(nodes.clone().in_orders(machine().orders()), Ok(nodes));
+    }
+
+    /// A list that deals in order and evenly is the rule; any other stays a list.
+    #[test]
+    fn a_list_in_order_becomes_the_rule() {
+        let spot = |socket, cache, core| CacheSeat {
+            socket,
+            cache,
+            core,
+        };
+        let seating =
+            |spots: &[CacheSeat]| Cluster::listed(1, SeatList::new(spots).expect("ranks")).seating;
+        let even = [spot(3, 7, 0), spot(3, 7, 1), spot(1, 2, 2), spot(1, 2, 3)];
+        assert_eq!(seating(&even), Seating::Block);
+        assert_ne!(seating(&even[..3]), Seating::Block);
+        let mut mixed = even;
+        mixed.swap(1, 2);
+        assert_ne!(seating(&mixed), Seating::Block);
+        let pairs = [spot(0, 0, 0), spot(0, 0, 0), spot(0, 1, 1), spot(0, 1, 1)];
+        assert_ne!(seating(&pairs), Seating::Block, "two ranks of each core");
+    }
+
+    /// The rule is the same as a list.
     #[test]
     fn a_rule_is_as_good_as_a_list() {
-        for seating in [Seating::Block, Seating::Cyclic] {
-            for (per_node, sockets, caches) in [(8, 2, 2), (12, 2, 3), (16, 4, 1), (7, 7, 1)] {
-                let ruled = Cluster {
-                    seating: seating.clone(),
-                    sockets,
-                    caches,
-                    ..Cluster::uniform(2, per_node)
-                };
-                let spots: Vec<CacheSeat> = (0..per_node)
-                    .map(|rank| CacheSeat {
-                        socket: ruled.socket_of(rank),
-                        cache: ruled.cache_of(rank),
-                        core: rank,
-                    })
-                    .collect();
-                let listed = Cluster::listed(2, SeatList::new(&spots).expect("ranks"));
-                for (a, b) in (0..2 * per_node).flat_map(|a| (0..2 * per_node).map(move |b| (a, b)))
-                {
-                    assert_eq!(ruled.level(a, b), listed.level(a, b), "{ruled:?} {a} {b}");
-                }
-                assert_eq!(ruled.widest(), listed.widest());
-                assert_eq!(ruled.neighbours(), listed.neighbours(), "{ruled:?}");
-                assert_eq!(ruled.company(), listed.company(), "{ruled:?}");
+        for (per_node, sockets, caches) in [(8, 2, 2), (12, 2, 3), (16, 4, 1), (7, 7, 1)] {
+            let ruled = Cluster {
+                sockets,
+                caches,
+                ..Cluster::uniform(2, per_node)
+            };
+            let spots: Vec<CacheSeat> = (0..per_node)
+                .map(|rank| CacheSeat {
+                    socket: ruled.socket_of(rank),
+                    cache: ruled.cache_of(rank),
+                    core: rank,
+                })
+                .collect();
+            let listed = Cluster {
+                seating: Seating::Listed(SeatList::new(&spots).expect("ranks")),
+                ..ruled.clone()
+            };
+            for (a, b) in (0..2 * per_node).flat_map(|a| (0..2 * per_node).map(move |b| (a, b))) {
+                assert_eq!(ruled.level(a, b), listed.level(a, b), "{ruled:?} {a} {b}");
             }
+            assert_eq!(ruled.widest(), listed.widest());
+            assert_eq!(ruled.by_number(), listed.by_number(), "{ruled:?}");
+            assert_eq!(ruled.company(), listed.company(), "{ruled:?}");
         }
     }
 }

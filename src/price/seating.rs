@@ -4,8 +4,8 @@
 //! in order of the cores, to the sockets in turn (Slurm, unless told otherwise), or as somebody
 //! wrote down.
 //!
-//! **Idea.** Two rules need no table, however many ranks there are. All else is a list of
-//! [`CacheSeat`]s, one for each rank of a node; every node is dealt alike.
+//! **Idea.** One rule needs no table, however many ranks there are: in order and evenly. All else is
+//! a list of [`CacheSeat`]s, one for each rank of a node; every node is dealt alike.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,8 +39,6 @@ pub enum Seating {
     /// Neighbours sit together: sockets and caches are filled one after the other.
     #[default]
     Block,
-    /// To the sockets in turn. Inside a socket caches are filled one after the other.
-    Cyclic,
     /// As listed, by the rank's number on its node.
     Listed(SeatList),
 }
@@ -57,6 +55,10 @@ impl SeatList {
     /// A list of the spots of a node's ranks. Sockets, caches and cores are numbered anew, in the
     /// order in which they first have a rank. `None` where there is no rank.
     pub fn new(spots: &[CacheSeat]) -> Option<SeatList> {
+        (!spots.is_empty()).then(|| SeatList::renumbered(spots))
+    }
+
+    fn renumbered(spots: &[CacheSeat]) -> SeatList {
         let mut known: [BTreeMap<u32, u32>; 3] = Default::default();
         let mut number = |kind: usize, old: u32| {
             let next = known[kind].len() as u32;
@@ -72,7 +74,7 @@ impl SeatList {
             .collect();
         let counts = [0, 1, 2].map(|kind: usize| known[kind].len() as u32);
         let spots = renumbered.into();
-        (counts[0] > 0).then_some(SeatList { spots, counts })
+        SeatList { spots, counts }
     }
 
     /// A list by what is known of each rank. What is not known of one is not told apart for any: if
@@ -123,6 +125,23 @@ impl SeatList {
     pub fn is_empty(&self) -> bool {
         self.spots.is_empty()
     }
+}
+
+/// A list of `per_node` ranks that are dealt to the sockets in turn, each on a core of its own.
+/// Inside a socket caches are filled one after the other.
+pub fn in_turn(per_node: u32, sockets: u32, caches: u32) -> SeatList {
+    let (per_node, sockets, caches) = (per_node.max(1), sockets.max(1), caches.max(1));
+    let spot = |local: u32| {
+        let (socket, seat) = (local % sockets, local / sockets);
+        let seats = (per_node - socket).div_ceil(sockets);
+        let cache = u64::from(seat) * u64::from(caches) / u64::from(seats);
+        CacheSeat {
+            socket,
+            cache: socket * caches + cache as u32,
+            core: local,
+        }
+    };
+    SeatList::renumbered(&(0..per_node).map(spot).collect::<Vec<_>>())
 }
 
 #[cfg(test)]

@@ -33,7 +33,9 @@ impl Case {
     }
 
     pub fn nodes(&self) -> Nodes {
-        Nodes::uniform(self.machine.nodes, self.machine.per_node)
+        let nodes = Nodes::uniform(self.machine.nodes, self.machine.per_node);
+        let orders = self.machine.orders();
+        nodes.in_orders(orders).expect("orders of these nodes")
     }
 
     pub fn plan(&self, rank: u32, nodes: &Nodes) -> Result<Plan> {

@@ -66,6 +66,8 @@ pub fn simulated(
         blocks: (collective.input_blocks(n), collective.output_blocks(n)),
     };
     let nodes = Nodes::uniform(setting.machine.nodes, setting.machine.per_node);
+    let orders = setting.machine.orders();
+    let nodes = nodes.in_orders(orders).expect("orders of these nodes");
     let plan = |rank| {
         let shape = Shape {
             collective,

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use kolo::base::{Error, Result, input_file};
-use kolo::price::{Cluster, KnownSeat, SeatList, Seating};
+use kolo::price::{Cluster, KnownSeat, SeatList, seating};
 use kolo::topo::graph::{Description, TopoFile};
 use kolo::topo::{CpuSet, Machine, Notes, sharing};
 use std::path::{Path, PathBuf};
@@ -81,14 +81,24 @@ impl Arrangement {
     pub fn cluster(&self) -> Result<Cluster> {
         let (nodes, per_node) = self.ranks;
         let cluster = match (&self.machine, self.bind.as_str()) {
-            (None, "block" | "cyclic") => Cluster {
+            (None, "block") => Cluster {
                 sockets: self.sockets,
                 caches: self.caches,
                 cores: self.cores,
-                seating: match self.bind.as_str() {
-                    "cyclic" => Seating::Cyclic,
-                    _ => Seating::Block,
-                },
+                ..Cluster::uniform(nodes, per_node)
+            },
+            (None, "cyclic") if self.sockets > 1 => {
+                listable(per_node)?;
+                let dealt = seating::in_turn(per_node, self.sockets, self.caches);
+                Cluster {
+                    cores: self.cores,
+                    ..Cluster::listed(nodes, dealt)
+                }
+            }
+            // One socket has all turns.
+            (None, "cyclic") => Cluster {
+                caches: self.caches,
+                cores: self.cores,
                 ..Cluster::uniform(nodes, per_node)
             },
             _ => self.bound()?,
@@ -104,12 +114,7 @@ impl Arrangement {
     /// Ranks on the processors of a machine that is known.
     fn bound(&self) -> Result<Cluster> {
         let (nodes, per_node) = self.ranks;
-        if per_node > MOST_LISTED {
-            return Err(Error::argument(
-                format!("{per_node} ranks of a node are too many to be bound one by one"),
-                format!("ask for {MOST_LISTED} ranks of a node at most"),
-            ));
-        }
+        listable(per_node)?;
         let machine = match &self.machine {
             Some(file) => described(file)?,
             None => Machine::detect()?.clone(),
@@ -138,14 +143,25 @@ impl Arrangement {
 
     /// In words, where more is to be said than a number: what has ranks, and how they are dealt.
     pub fn text(&self, cluster: &Cluster) -> Option<String> {
-        let dealt = match (&cluster.seating, self.bind.as_str()) {
-            (Seating::Cyclic, _) | (_, "cyclic") => "dealt to the sockets in turn",
-            (_, "block") => "dealt in order",
+        let dealt = match self.bind.as_str() {
+            "cyclic" => "dealt to the sockets in turn",
+            "block" => "dealt in order",
             _ => "dealt as the file says",
         };
         let parts = cluster.parts_text()?;
         Some(format!("{parts}, {dealt}"))
     }
+}
+
+/// Refuses more ranks of a node than have a list.
+fn listable(per_node: u32) -> Result<()> {
+    if per_node <= MOST_LISTED {
+        return Ok(());
+    }
+    Err(Error::argument(
+        format!("{per_node} ranks of a node are too many to be bound one by one"),
+        format!("ask for {MOST_LISTED} ranks of a node at most"),
+    ))
 }
 
 /// The machine of a file.

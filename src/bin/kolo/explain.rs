@@ -153,7 +153,7 @@ fn chosen_document(
             .collect::<Vec<_>>(),
     });
     if !choice.composed {
-        let nodes = orders::imagined(settings, question.place.ranks.0, question.place.ranks.1)?;
+        let nodes = nodes(question, table, settings)?;
         let plan = question.plan(collective, choice, question.root, &nodes)?;
         let job = question.job(collective, choice, table);
         let (rounds, slices) = question.rounds(&plan, &job)?;
@@ -201,7 +201,7 @@ fn chosen(
         text,
         "chosen      {algorithm}, protocol {protocol}, {channels}"
     );
-    let nodes = orders::imagined(settings, question.place.ranks.0, question.place.ranks.1)?;
+    let nodes = nodes(question, table, settings)?;
     ring_line(text, &nodes);
     let plan = question.plan(collective, choice, question.root, &nodes)?;
     let job = question.job(collective, choice, table);
@@ -237,7 +237,15 @@ fn chosen(
     Ok(())
 }
 
-/// The order in which rings pass the ranks, on the machine that the settings name.
+/// The nodes of the question, or where the settings name a machine or a graph, of that.
+fn nodes(question: &Question, table: &Table, settings: &Settings) -> Result<Nodes> {
+    match settings.topo_file().or(settings.graph_file()) {
+        Some(_) => orders::imagined(settings, question.place.ranks.0, question.place.ranks.1),
+        None => question.nodes(table),
+    }
+}
+
+/// The order in which rings pass the ranks.
 fn ring_line(text: &mut String, nodes: &Nodes) {
     /// Ranks that are shown.
     const MOST: usize = 32;

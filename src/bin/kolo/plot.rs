@@ -49,7 +49,7 @@ pub fn run(
     let sizes: Vec<u64> = std::iter::successors(Some(least), |size| size.checked_mul(2))
         .take_while(|&size| size <= most.max(least * 16))
         .collect();
-    let (mut curves, chosen) = curves(question, collective, table, &sizes);
+    let (mut curves, chosen) = curves(question, collective, table, &sizes)?;
     curves.sort_by(|a, b| a.name.cmp(&b.name));
     let title = question.sized(sizes[0]).text(collective.name());
     let title = title.split(" of ").next().unwrap_or(&title).to_string();
@@ -74,8 +74,8 @@ fn curves(
     collective: Collective,
     table: &Table,
     sizes: &[u64],
-) -> (Vec<Curve>, Vec<(f64, f64)>) {
-    let nodes = question.nodes();
+) -> Result<(Vec<Curve>, Vec<(f64, f64)>)> {
+    let nodes = question.nodes(table)?;
     let mut curves: Vec<Curve> = Vec::new();
     let mut chosen = Vec::new();
     for &size in sizes {
@@ -105,7 +105,7 @@ fn curves(
             }
         }
     }
-    (curves, chosen)
+    Ok((curves, chosen))
 }
 
 /// The simulated time, or the estimated one where simulating takes long.

@@ -269,9 +269,14 @@ impl Question {
         sim::simulate(&job, &|rank| self.plan(collective, choice, rank, nodes))
     }
 
-    /// The nodes as plans see them.
-    pub fn nodes(&self) -> Nodes {
-        Nodes::uniform(self.place.ranks.0, self.place.ranks.1)
+    /// The nodes as plans see them: rings and trees pass each cache once, as a communicator's do.
+    ///
+    /// # Errors
+    /// None but faults of kolo itself.
+    pub fn nodes(&self, table: &Table) -> Result<Nodes> {
+        let nodes = Nodes::uniform(self.place.ranks.0, self.place.ranks.1);
+        let orders = table.inputs().setting.machine.orders();
+        nodes.in_orders(orders).map_err(Error::internal)
     }
 
     /// The choice with an algorithm that the user names.

@@ -68,7 +68,7 @@ pub fn run(args: &SimArgs) -> Result<()> {
         out::write(&text);
         return Ok(());
     }
-    let nodes = question.nodes();
+    let nodes = question.nodes(&table)?;
     let begun = clock::now();
     let report = question.simulate(collective, &choice, &table, &nodes)?;
     let took = begun.elapsed();
@@ -100,7 +100,7 @@ fn document(
     if choice.composed {
         return Ok(document);
     }
-    let report = question.simulate(collective, choice, table, &question.nodes())?;
+    let report = question.simulate(collective, choice, table, &question.nodes(table)?)?;
     document["time_ns"] = question::number(report.time_ns);
     document["first_end_ns"] = question::number(report.first_end_ns);
     document["estimate_ns"] = json!(estimate(question, collective, choice, table));

@@ -6,19 +6,41 @@ use crate::plan::Collective;
 use crate::price::cluster::Level;
 use crate::price::costs::Carrier;
 
+/// A row of ranks, each of which hands over to the next one.
+#[derive(Clone, Copy)]
+pub(super) enum Row {
+    /// Around the nodes, passing each cache once.
+    Ring,
+    /// By number.
+    Numbers,
+}
+
 /// Hand-overs to the next rank: which part of them crosses which level.
-fn ring_levels(call: &Call) -> Vec<(f64, Level)> {
+fn row_levels(call: &Call, row: Row) -> Vec<(f64, Level)> {
     let machine = &call.site.machine;
     let per_node = f64::from(machine.per_node);
-    let counts = machine.neighbours().into_iter().zip(Level::ALL);
+    let counts = match row {
+        Row::Ring => machine.around(),
+        Row::Numbers => {
+            let mut counts = machine.by_number();
+            let on = if machine.nodes > 1 {
+                Level::Network
+            } else {
+                Level::Cache
+            };
+            counts[on as usize] += 1.0;
+            counts
+        }
+    };
+    let counts = counts.into_iter().zip(Level::ALL);
     // The farthest first, as they are met when a node is left.
     let parts = counts.rev().map(|(count, level)| (count / per_node, level));
     parts.filter(|(part, _)| *part > 0.0).collect()
 }
 
-/// `steps` hand-overs around the ring.
-fn around(call: &Call, steps: f64, work: Work) -> (Vec<(f64, Hop)>, Hop) {
-    let levels = ring_levels(call);
+/// `steps` hand-overs along a row.
+fn along(call: &Call, row: Row, steps: f64, work: Work) -> (Vec<(f64, Hop)>, Hop) {
+    let levels = row_levels(call, row);
     let per_socket = f64::from(call.site.machine.per_node);
     let hop = |level| {
         let flows = if level == Level::Network {
@@ -44,7 +66,7 @@ pub(super) fn ring(call: &Call) -> Option<f64> {
     let depth = call.depth() * call.channels;
     let hops = call.n - 1.0;
     let lock = |steps: f64, work: Work, (rounds, bytes): (f64, f64)| {
-        let (parts, slowest) = around(call, steps, work);
+        let (parts, slowest) = along(call, Row::Ring, steps, work);
         rounds * lock_step(&parts, bytes, (slices, depth), slowest)
     };
     Some(match call.collective {
@@ -55,18 +77,18 @@ pub(super) fn ring(call: &Call) -> Option<f64> {
         }
         Collective::AllGather => lock(hops, PASS_ON, call.rounds(chunk)),
         Collective::ReduceScatter => lock(hops, FOLD_ON, call.rounds(chunk)),
-        Collective::Broadcast => pipeline(call, PASS_ON),
-        Collective::Reduce => pipeline(call, FOLD_ON),
+        Collective::Broadcast => pipeline(call, Row::Ring, PASS_ON),
+        Collective::Reduce => pipeline(call, Row::Ring, FOLD_ON),
         _ => return None,
     })
 }
 
 /// A chain through all ranks: the first piece goes all the way, the others follow.
-pub(super) fn pipeline(call: &Call, work: Work) -> f64 {
+pub(super) fn pipeline(call: &Call, row: Row, work: Work) -> f64 {
     let chunk = call.geometry.chunk_bytes() as f64;
     let (pieces, bytes) = call.rounds(chunk);
     let piece = bytes / call.channels;
-    let (parts, slowest) = around(call, call.n - 1.0, work);
+    let (parts, slowest) = along(call, row, call.n - 1.0, work);
     let way: f64 = parts
         .iter()
         .map(|(count, hop)| count * hop.path(piece))
@@ -77,8 +99,8 @@ pub(super) fn pipeline(call: &Call, work: Work) -> f64 {
 }
 
 /// Time between pieces of a chain whose ranks do `work` for each.
-pub(super) fn pace(call: &Call, work: Work, bytes: f64) -> f64 {
-    let (parts, slowest) = around(call, call.n - 1.0, work);
+pub(super) fn pace(call: &Call, row: Row, work: Work, bytes: f64) -> f64 {
+    let (parts, slowest) = along(call, row, call.n - 1.0, work);
     let turns = parts.iter().map(|(_, hop)| hop.turn(bytes, call.depth()));
     slowest.busy(1.0, bytes).max(turns.fold(0.0, f64::max))
 }

@@ -8,7 +8,7 @@
 
 use super::call::Call;
 use super::exchange::{EXCHANGE_FOLD, SIGNAL, guest_hops};
-use super::flat::{pace, pipeline};
+use super::flat::{Row, pace, pipeline};
 use super::hop::{FOLD_ON, Hop, PASS_ON, Work, taper};
 use super::logarithmic::binomial;
 use super::packed::{halve_and_double, halve_blocks};
@@ -256,7 +256,8 @@ pub(super) fn ordered(call: &Call) -> Option<f64> {
         bytes,
         ..call.on(call.site)
     };
-    let (up, down) = (pipeline(&alone(), FOLD_ON), pipeline(&alone(), PASS_ON));
+    let way = |work| pipeline(&alone(), Row::Numbers, work);
+    let (up, down) = (way(FOLD_ON), way(PASS_ON));
     Some(match call.collective {
         Collective::AllReduce => {
             let both = Work {
@@ -267,12 +268,12 @@ pub(super) fn ordered(call: &Call) -> Option<f64> {
                 writes: 1.0,
                 folds: 1.0,
             };
-            up + down + (pieces - 1.0) * pace(call, both, bytes)
+            up + down + (pieces - 1.0) * pace(call, Row::Numbers, both, bytes)
         }
         Collective::Reduce => {
             let last = call.site.machine.widest();
             let last = Hop::at(call.site, last, RECEIVE, 1.0).path(bytes);
-            up + last + (pieces - 1.0) * pace(call, FOLD_ON, bytes)
+            up + last + (pieces - 1.0) * pace(call, Row::Numbers, FOLD_ON, bytes)
         }
         Collective::ReduceScatter => pieces * scatter_slices(call, bytes),
         _ => return None,

@@ -4,7 +4,7 @@ use super::call::Call;
 use super::exchange::{
     EXCHANGE, EXCHANGE_FOLD, SIGNAL, cores, crossing, doubling_blocks, exchange, guest_hops,
 };
-use super::flat::pipeline;
+use super::flat::{Row, pipeline};
 use super::hop::{Hop, PASS_ON, Work};
 use crate::plan::Collective;
 use crate::price::cluster::Level;
@@ -84,7 +84,9 @@ fn doubling_scan(call: &Call) -> f64 {
     };
     let (first, least) = match call.collective {
         // One rank sends, and the other one receives.
-        Collective::Exscan if machine.nranks() == 2 => return pipeline(call, PASS_ON),
+        Collective::Exscan if machine.nranks() == 2 => {
+            return pipeline(call, Row::Numbers, PASS_ON);
+        }
         Collective::Exscan => (shift(1, EXCHANGE), 1),
         _ => (0.0, 0),
     };

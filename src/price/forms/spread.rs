@@ -1,7 +1,7 @@
 //! Chain, double binary tree, two-shot: the data is cut up, and all ranks work on all of it.
 
 use super::call::Call;
-use super::flat::pipeline;
+use super::flat::{Row, pipeline};
 use super::hop::{FOLD_ON, Hop, PASS_ON, Work, taper};
 use crate::plan::Collective;
 use crate::price::cluster::Level;
@@ -44,14 +44,14 @@ impl Phase {
     }
 }
 
-/// The ring's pipeline: its ranks stand node by node too.
+/// The ring's pipeline: its ranks stand node by node too, but in a scan by number.
 pub(super) fn chain(call: &Call) -> Option<f64> {
     match call.collective {
-        Collective::Broadcast => Some(pipeline(call, PASS_ON)),
-        Collective::Reduce => Some(pipeline(call, FOLD_ON)),
-        Collective::Scan => Some(pipeline(call, SCAN_ON)),
-        Collective::Exscan if call.n <= 2.0 => Some(pipeline(call, PASS_ON)),
-        Collective::Exscan => Some(pipeline(call, EXSCAN_ON)),
+        Collective::Broadcast => Some(pipeline(call, Row::Ring, PASS_ON)),
+        Collective::Reduce => Some(pipeline(call, Row::Ring, FOLD_ON)),
+        Collective::Scan => Some(pipeline(call, Row::Numbers, SCAN_ON)),
+        Collective::Exscan if call.n <= 2.0 => Some(pipeline(call, Row::Numbers, PASS_ON)),
+        Collective::Exscan => Some(pipeline(call, Row::Numbers, EXSCAN_ON)),
         _ => None,
     }
 }
@@ -118,18 +118,10 @@ pub(super) fn tree(call: &Call) -> Option<f64> {
 /// Hand-overs of the chain inside a node.
 fn near_hops(call: &Call, work: Work) -> Vec<(f64, Hop)> {
     let machine = &call.site.machine;
-    let per_node = machine.per_node;
-    let flows = f64::from(per_node);
-    let hops = (1..per_node).map(|rank| machine.level(rank - 1, rank));
-    let mut counted: Vec<(f64, Level)> = Vec::new();
-    for level in hops {
-        match counted.iter_mut().find(|(_, known)| *known == level) {
-            Some((count, _)) => *count += 1.0,
-            None => counted.push((1.0, level)),
-        }
-    }
+    let flows = f64::from(machine.per_node);
+    let counted = machine.along().into_iter().zip(Level::ALL);
     let hop = |(count, level)| (count, Hop::at(call.site, level, work, flows));
-    counted.into_iter().map(hop).collect()
+    counted.filter(|(count, _)| *count > 0.0).map(hop).collect()
 }
 
 /// Messages of `bytes` from (or to) every other rank, by every rank of `ranks`.
