@@ -137,7 +137,7 @@ impl Cluster {
     }
 
     /// The last-level cache of a rank, counted over all nodes.
-    fn cache_of(&self, rank: u32) -> u32 {
+    pub fn cache_of(&self, rank: u32) -> u32 {
         let (sockets, caches) = (self.sockets.max(1), self.caches.max(1));
         let of_node = match &self.seating {
             Seating::Block => return self.group_of(rank, sockets * caches),
@@ -147,7 +147,7 @@ impl Cluster {
     }
 
     /// Caches of a node, as [`Cluster::cache_of`] numbers them.
-    fn caches_of_node(&self) -> u32 {
+    pub(super) fn caches_of_node(&self) -> u32 {
         match &self.seating {
             Seating::Listed(listed) => listed.caches(),
             _ => self.sockets.max(1) * self.caches.max(1),

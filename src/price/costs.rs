@@ -21,7 +21,8 @@ pub struct LevelCost {
     pub latency_ns: f64,
     /// o: time of a core for each token that it writes or reads.
     pub overhead_ns: f64,
-    /// g: time that a token takes on a link beside its bytes.
+    /// g: time that a token takes on a link beside its bytes. Where the reader carries the bytes,
+    /// time that each further reader of a line takes: they are served one after the other.
     pub gap_ns: f64,
     /// G: time a byte takes, on each link or at the reader's core.
     pub byte_ns: f64,
@@ -51,8 +52,12 @@ pub struct Costs {
     pub switch_ns: f64,
     /// A byte on the memory of a socket that its cores share.
     pub memory_ns: f64,
+    /// A byte on the way out of a last-level cache.
+    pub cache_link_ns: f64,
     /// A byte on the link between sockets.
     pub cross_ns: f64,
+    /// Bytes that a last-level cache holds.
+    pub cache_bytes: f64,
     /// Changes of LL, and those of LL128.
     pub lines: [LinesCost; 2],
 }
@@ -82,6 +87,9 @@ impl LinesCost {
 }
 
 impl Costs {
+    /// Bytes that a token takes on links between caches beside its own: the line that announces it.
+    pub const LINE_BYTES: f64 = 64.0;
+
     /// Costs over a network of TCP sockets: the system takes a few microseconds of each core for a
     /// token, and copies it on both sides.
     pub fn over_sockets(mut self) -> Costs {
@@ -120,6 +128,7 @@ impl Costs {
             }
         }
         costs.memory_ns *= lines.bytes;
+        costs.cache_link_ns *= lines.bytes;
         costs.cross_ns *= lines.bytes;
         costs
     }
@@ -145,7 +154,9 @@ impl Costs {
             call_ns: 0.0,
             switch_ns: 0.0,
             memory_ns: 0.0,
+            cache_link_ns: 0.0,
             cross_ns: 0.0,
+            cache_bytes: 0.0,
             lines: [LinesCost::LIKE_SLOTS; 2],
         }
     }
@@ -167,12 +178,38 @@ const LINES_LL128: LinesCost = LinesCost {
 
 /// Costs that kolo assumes where nobody has measured: server cores over shared memory, and a
 /// network of 100 Gbit/s.
+///
+/// **Hand-overs inside a node.** A hand-over passes two lines one after the other, the count and
+/// then the payload, and the reader polls meanwhile: twice the time that a line takes from core to
+/// core, and 40 ns. Of that time `core-to-core-latency` (N. Viennot, 2022,
+/// <https://github.com/nviennot/core-to-core-latency>, and the matrices of others that it names)
+/// gives medians, one way by compare and swap, in ns:
+///
+/// | processor | one cache | one socket | two sockets |
+/// |---|---|---|---|
+/// | AMD EPYC 7702 (Rome) | 25 | 131 | 270 |
+/// | AMD EPYC 7R13 (Milan) | 25 | 111 to 132 | 305 |
+/// | AMD EPYC (Genoa) | 27 | 89 to 96 | 189 |
+/// | Intel Xeon (Cascade Lake) | 48 | - | 141 |
+/// | Intel Xeon (Ice Lake) | 50 | - | 110 |
+///
+/// A core that collects lines of others takes 23 to 26 ns for each inside a socket, and 36 to 58
+/// for those of the other one, because it has several on their way.
+///
+/// **Further readers of one line.** Figures of XHC (G. Katevenis, M. Ploumidis, M. Marazakis, "A
+/// framework for hierarchical single-copy MPI collectives on multicore nodes", IEEE CLUSTER 2022,
+/// doi:10.1109/CLUSTER51413.2022.00026): about 2 ns each on a Xeon; a flat broadcast of a byte
+/// takes 0.46 us and one socket by socket 0.30 on 2 x 28 cores (Ice Lake), 0.75 and 0.50 on 2 x 24
+/// (Cascade Lake), so 10 to 20 ns for each further reader on the other socket.
+///
+/// **Links.** A cache complex of an EPYC reads about 60 GB/s over its link and has 16 or 32 MiB;
+/// sockets pass about 40 GB/s to each other, and the memory of one about 170.
 impl Default for Costs {
     fn default() -> Costs {
-        let near = |latency_ns, byte_ns| LevelCost {
+        let near = |latency_ns, overhead_ns, gap_ns, byte_ns| LevelCost {
             latency_ns,
-            overhead_ns: 30.0,
-            gap_ns: 0.0,
+            overhead_ns,
+            gap_ns,
             byte_ns,
             carry_ns: 0.0,
             carrier: Carrier::Reader,
@@ -187,9 +224,9 @@ impl Default for Costs {
         };
         Costs {
             levels: [
-                near(170.0, 0.035),
-                near(220.0, 0.05),
-                near(350.0, 0.07),
+                near(95.0, 25.0, 2.0, 0.035),
+                near(280.0, 35.0, 3.0, 0.05),
+                near(420.0, 45.0, 12.0, 0.07),
                 network,
             ],
             read_ns: 0.03,
@@ -199,7 +236,9 @@ impl Default for Costs {
             call_ns: 40.0,
             switch_ns: 600.0,
             memory_ns: 0.006,
+            cache_link_ns: 0.016,
             cross_ns: 0.025,
+            cache_bytes: 32.0 * 1024.0 * 1024.0,
             lines: [LINES_LL, LINES_LL128],
         }
     }

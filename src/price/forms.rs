@@ -20,7 +20,7 @@ mod logarithmic;
 mod packed;
 mod spread;
 
-use super::Site;
+use super::{Cached, Site};
 use crate::plan::{Algorithm, Collective, Geometry};
 use call::Call;
 
@@ -34,13 +34,22 @@ pub fn time_ns(
     geometry: Geometry,
     site: &Site,
 ) -> Option<f64> {
+    let n = site.machine.nranks();
+    let blocks = collective.input_blocks(n) + collective.output_blocks(n);
+    let connection = f64::from(geometry.slots) * geometry.slot_bytes as f64;
     let call = Call {
         collective,
         bytes: bytes as f64,
         channels: f64::from(channels.max(1)),
         geometry,
+        cached: Cached::of(
+            &site.machine,
+            &site.costs,
+            bytes as f64 * f64::from(blocks),
+            connection,
+        ),
         site,
-        n: f64::from(site.machine.nranks()),
+        n: f64::from(n),
     };
     let time = match algorithm {
         Algorithm::Local => bytes as f64 * (site.costs.read_ns + site.costs.write_ns),

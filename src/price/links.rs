@@ -14,6 +14,8 @@ pub enum LinkPlace {
     PortIn,
     /// The memory of a socket.
     Memory,
+    /// Out of a last-level cache to ranks of its node.
+    CacheOut,
     /// Out of a socket to another one of its node.
     Cross,
     /// Out of a network interface.
@@ -28,10 +30,11 @@ pub enum LinkPlace {
 
 impl LinkPlace {
     /// All kinds, in the order of link numbers.
-    pub const ALL: [LinkPlace; 8] = [
+    pub const ALL: [LinkPlace; 9] = [
         LinkPlace::PortOut,
         LinkPlace::PortIn,
         LinkPlace::Memory,
+        LinkPlace::CacheOut,
         LinkPlace::Cross,
         LinkPlace::NicOut,
         LinkPlace::NicIn,
@@ -45,6 +48,7 @@ impl LinkPlace {
             LinkPlace::PortOut => "port out",
             LinkPlace::PortIn => "port in",
             LinkPlace::Memory => "memory",
+            LinkPlace::CacheOut => "cache out",
             LinkPlace::Cross => "cross",
             LinkPlace::NicOut => "nic out",
             LinkPlace::NicIn => "nic in",
@@ -59,7 +63,7 @@ impl LinkPlace {
 pub struct Links {
     machine: Cluster,
     /// First number of each kind, and the end.
-    starts: [u32; 9],
+    starts: [u32; 10],
 }
 
 impl Links {
@@ -68,8 +72,11 @@ impl Links {
         let (ranks, sockets) = (machine.nranks(), machine.nodes * machine.sockets.max(1));
         let nics = machine.nodes * machine.nics.max(1);
         let leaves = machine.leaves();
-        let counts = [ranks, ranks, sockets, sockets, nics, nics, leaves, leaves];
-        let mut starts = [0; 9];
+        let caches = machine.nodes * machine.caches_of_node();
+        let counts = [
+            ranks, ranks, sockets, caches, sockets, nics, nics, leaves, leaves,
+        ];
+        let mut starts = [0; 10];
         for (kind, count) in counts.into_iter().enumerate() {
             starts[kind + 1] = starts[kind] + count;
         }
@@ -81,7 +88,7 @@ impl Links {
 
     /// How many there are.
     pub fn count(&self) -> usize {
-        self.starts[8] as usize
+        self.starts[9] as usize
     }
 
     fn link(&self, kind: LinkPlace, index: u32) -> u32 {
@@ -121,6 +128,11 @@ impl Links {
     /// The memory that `rank` reads from.
     pub fn memory(&self, rank: u32) -> u32 {
         self.link(LinkPlace::Memory, self.machine.socket_of(rank))
+    }
+
+    /// The way out of the cache of `writer`.
+    pub fn cache_out(&self, writer: u32) -> u32 {
+        self.link(LinkPlace::CacheOut, self.machine.cache_of(writer))
     }
 
     /// The way from the socket of `writer` to another one.
@@ -179,7 +191,7 @@ mod tests {
             (LinkPlace::NicIn, 7),
         ];
         assert_eq!(kinds(0, 31), far);
-        assert_eq!(links.count(), 2 * 32 + 2 * 8 + 2 * 8 + 2 * 2);
+        assert_eq!(links.count(), 2 * 32 + 2 * 8 + 16 + 2 * 8 + 2 * 2);
         assert_eq!(links.width(links.path(0, 31).0[1]), 2.0);
     }
 }

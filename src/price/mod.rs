@@ -9,8 +9,9 @@
 //! that it makes ([`forms`]). The simulator (`exec::sim`) runs whole plans by the same numbers, and
 //! tests hold the sums against it (`tests/tuner.rs`).
 //!
-//! Inside a node the reader's core carries the bytes ([`Carrier::Reader`]); between nodes links
-//! carry them ([`Carrier::Wire`]), and links are shared.
+//! Inside a node the reader's core carries the bytes ([`Carrier::Reader`]), while memory and the
+//! ways out of caches and sockets are shared; between nodes links carry them ([`Carrier::Wire`]),
+//! and links are shared. Memory is that of a socket: NUMA nodes of a socket are not told apart.
 //!
 //! **Terms.** *Level*: the nearest thing two ranks share; *link*: something that carries the bytes
 //! of one token at a time; *leaf*: the switch that a group of nodes hangs on; *site*: a machine and
@@ -20,12 +21,14 @@
 //! J. Parallel Distrib. Comput. 44 (1997), doi:10.1006/jpdc.1997.1346, with one set of parameters
 //! per level.
 
+pub mod cached;
 pub mod cluster;
 pub mod costs;
 pub mod forms;
 pub mod links;
 pub mod seating;
 
+pub use cached::Cached;
 pub use cluster::{Cluster, Level};
 pub use costs::{Carrier, Costs, LevelCost, LinesCost};
 pub use links::{LinkPlace, Links};

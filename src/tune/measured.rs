@@ -106,6 +106,7 @@ impl Factors {
             &mut costs.write_ns,
             &mut costs.fold_ns,
             &mut costs.memory_ns,
+            &mut costs.cache_link_ns,
             &mut costs.cross_ns,
         ];
         for rate in rates {

@@ -5,7 +5,7 @@ use crate::support::{Case, one_pass};
 use kolo::algo::REGISTRY;
 use kolo::exec::sim::{self, Cause};
 use kolo::plan::{Algorithm, Collective, Geometry, Link};
-use kolo::price::{CacheSeat, Cluster, Costs, Level, LinkPlace, SeatList};
+use kolo::price::{CacheSeat, Carrier, Cluster, Costs, Level, LinkPlace, SeatList};
 
 /// Two sockets, four cores, two interfaces and two leaves.
 fn machine(nodes: u32, per_node: u32) -> Cluster {
@@ -112,7 +112,9 @@ fn bytes_on_links_are_those_of_the_algorithms() {
     assert_eq!(of(LinkPlace::NicIn), 4 * carried);
     assert_eq!(of(LinkPlace::LeafUp), 2 * carried);
     assert_eq!(of(LinkPlace::LeafDown), 2 * carried);
-    assert_eq!(of(LinkPlace::Memory), 8 * carried);
+    // Of the other eight half are in one cache, and half between sockets.
+    let between = [LinkPlace::Memory, LinkPlace::CacheOut, LinkPlace::Cross];
+    assert_eq!(between.map(of), [4 * carried; 3]);
     let (bytes, _) = total(case(Collective::AllToAll, Algorithm::Bundle, 512));
     assert_eq!(bytes, 12 * 11 * 512);
     let (bytes, _) = total(case(Collective::Broadcast, Algorithm::OneShot, 512));
@@ -240,6 +242,85 @@ fn tokens_are_counted_by_what_their_ranks_share() {
         let counted: Vec<u64> = report.levels.iter().map(|load| load.tokens).collect();
         assert_eq!(counted, wanted, "{spots:?}");
     }
+}
+
+/// A node of two sockets with two caches each.
+fn four_caches(ranks: u32) -> Cluster {
+    Cluster {
+        sockets: 2,
+        caches: 2,
+        ..Cluster::uniform(1, ranks)
+    }
+}
+
+/// Of the readers of a line each further one of a level sees it a gap later, and the farther ones
+/// do not hold up the nearer ones.
+#[test]
+fn readers_of_a_line_are_served_one_after_the_other() {
+    let mut costs = Costs::plain(0.0, 0.0);
+    let levels = [Level::Cache, Level::Socket, Level::Node];
+    for (level, (latency_ns, gap_ns)) in
+        levels
+            .into_iter()
+            .zip([(10.0, 1.0), (100.0, 3.0), (1000.0, 20.0)])
+    {
+        let cost = &mut costs.levels[level as usize];
+        (cost.latency_ns, cost.gap_ns, cost.carrier) = (latency_ns, gap_ns, Carrier::Reader);
+    }
+    let time = |machine, costs: &Costs| {
+        let case = Case {
+            machine,
+            ..Case::new(Collective::Broadcast, Algorithm::OneShot, 2, 8)
+        };
+        case.run(&Geometry::bundle(256 << 10), costs).time_ns
+    };
+    assert_eq!(time(Cluster::uniform(1, 9), &costs), 10.0 + 7.0 * 1.0);
+    // Rank 0 has three mates, four neighbours on its socket and eight ranks on the other one.
+    assert_eq!(time(four_caches(16), &costs), 1000.0 + 7.0 * 20.0);
+    let far = &mut costs.levels[Level::Node as usize];
+    (far.latency_ns, far.gap_ns) = (0.0, 0.0);
+    assert_eq!(time(four_caches(16), &costs), 100.0 + 3.0 * 3.0);
+}
+
+/// In a cache tokens cost no memory, and own buffers cost some where they do not fit. Beside its
+/// bytes a token has a line on the ways out of caches and sockets.
+#[test]
+fn memory_and_the_ways_out_of_caches_carry_what_leaves_them() {
+    let run = |machine, bytes, costs: &Costs| {
+        let case = Case {
+            machine,
+            ..Case::new(Collective::AllReduce, Algorithm::Ring, 2, bytes)
+        };
+        case.run(&Geometry::ring(1 << 20), costs)
+    };
+    let of = |report: &sim::Report, kind| {
+        let links = report.links.iter().filter(move |link| link.kind == kind);
+        links
+            .map(|link| (link.bytes, link.busy_ns))
+            .fold((0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1))
+    };
+    let mut costs = Costs::default();
+    let bytes = 1 << 20;
+    let small = run(Cluster::uniform(1, 4), bytes, &costs);
+    assert_eq!(small.links, []);
+    costs.cache_bytes = 1e6;
+    let large = run(Cluster::uniform(1, 4), bytes, &costs);
+    // Each rank takes 6 of 4 chunks, reads its input once and writes its output.
+    let passed = 4 * (6 + 4 + 4) * bytes as u64 / 4;
+    assert_eq!(of(&large, LinkPlace::Memory).0, passed);
+    let costs = Costs::default();
+    let apart = run(four_caches(8), 8 * bytes, &costs);
+    let carried = 2 * 7 * bytes as u64;
+    let (left, busy_ns) = of(&apart, LinkPlace::CacheOut);
+    // Of eight neighbours four are in other caches, two of them on the other socket.
+    assert_eq!(left, 4 * carried);
+    assert_eq!(of(&apart, LinkPlace::Cross).0, 2 * carried);
+    let tokens: u64 = apart.levels[1..3].iter().map(|level| level.tokens).sum();
+    let known = costs.cache_link_ns * (left as f64 + 64.0 * tokens as f64);
+    assert!(
+        (busy_ns / known - 1.0).abs() < 1e-3,
+        "{busy_ns} and {known}"
+    );
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::path::NO_ACTION;
 use super::queue::{Event, EventQueue, Time, picoseconds};
 use super::ranks::{AllRanks, FlatStep, KEEP, LOCAL, RUN};
 use crate::plan::StepOp;
-use crate::price::Carrier;
+use crate::price::{Cached, Carrier};
 
 /// A token on its way over links.
 #[derive(Clone, Copy)]
@@ -22,6 +22,7 @@ struct Flight {
 /// Tokens and credits on their way between the ranks.
 pub(super) struct HandOvers<'a> {
     job: &'a Job,
+    cached: Cached,
     pub ranks: AllRanks,
     /// Entry `wire * depth + token % depth`: when the token arrived, or its slot was given back,
     /// and by which action.
@@ -43,6 +44,7 @@ impl<'a> HandOvers<'a> {
         let entries = ranks.wires.len() * depth;
         HandOvers {
             job,
+            cached: job.cached(),
             times: vec![0; entries],
             by: vec![NO_ACTION; entries],
             depth,
@@ -60,10 +62,12 @@ impl<'a> HandOvers<'a> {
         let mut byte_ns = 0.0;
         let mut work_ns = 0.0;
         let mut fetched = start;
+        let mut own = 0;
         for number in 0..u32::from(flat.srcs) {
             let source = self.ranks.operands[(flat.operands + number) as usize];
             if source == LOCAL {
                 byte_ns += costs.read_ns;
+                own += 1;
                 continue;
             }
             let writer = self.ranks.wires[(source & !KEEP) as usize].writer;
@@ -75,7 +79,8 @@ impl<'a> HandOvers<'a> {
                 Carrier::Reader => {
                     byte_ns += cost.byte_ns;
                     let pair = (writer, rank, level);
-                    fetched = fetched.max(self.links.fetch(pair, start, bytes, costs));
+                    let token = (bytes, self.cached.tokens);
+                    fetched = fetched.max(self.links.fetch(pair, start, token, costs));
                 }
             }
         }
@@ -83,7 +88,11 @@ impl<'a> HandOvers<'a> {
             let at = flat.operands + u32::from(flat.srcs) + number;
             let target = self.ranks.operands[at as usize];
             byte_ns += costs.write_ns;
+            own += u64::from(target == LOCAL);
             work_ns += self.publishing_ns(target, bytes);
+        }
+        if own > 0 && !self.cached.buffers {
+            fetched = fetched.max(self.links.memory(rank, start, own * bytes, costs));
         }
         if flat.step.op == StepOp::Fold {
             byte_ns += costs.fold_ns * f64::from(flat.srcs.saturating_sub(1));
@@ -115,8 +124,10 @@ impl<'a> HandOvers<'a> {
         for number in 0..u32::from(flat.dsts) {
             let at = flat.operands + u32::from(flat.srcs) + number;
             let target = self.ranks.operands[at as usize];
+            // Readers of a line that were served before, by level.
+            let mut served = [0u32; 4];
             for wire in self.ranks.targets(target) {
-                self.publish(wire as u32, bytes, end, action);
+                self.publish(wire as u32, bytes, &mut served, (end, action));
             }
         }
         for number in 0..u32::from(flat.srcs) {
@@ -127,7 +138,13 @@ impl<'a> HandOvers<'a> {
         }
     }
 
-    fn publish(&mut self, wire: u32, bytes: u64, end: Time, action: u32) {
+    fn publish(
+        &mut self,
+        wire: u32,
+        bytes: u64,
+        served: &mut [u32; 4],
+        (end, action): (Time, u32),
+    ) {
         let state = &mut self.ranks.wires[wire as usize];
         state.sent += 1;
         let level = self.job.machine.level(state.writer, state.reader);
@@ -135,7 +152,10 @@ impl<'a> HandOvers<'a> {
         self.links.count(level, bytes);
         match cost.carrier {
             Carrier::Reader => {
-                let time = end + picoseconds(cost.latency_ns);
+                let before = &mut served[level as usize];
+                let waits_ns = f64::from(*before) * cost.gap_ns;
+                *before += 1;
+                let time = end + picoseconds(cost.latency_ns + waits_ns);
                 self.arrive(wire, time, action);
             }
             Carrier::Wire => {

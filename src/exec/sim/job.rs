@@ -3,7 +3,7 @@
 use super::links::{LevelLoad, LinkLoad};
 use crate::plan::window::Binding;
 use crate::plan::{Geometry, Program, Window};
-use crate::price::{Cluster, Costs};
+use crate::price::{Cached, Cluster, Costs};
 
 /// Most executed step slices of one simulation: they take 16 bytes each.
 pub const MOST_ACTIONS: u64 = 200_000_000;
@@ -26,6 +26,14 @@ pub struct Job {
 }
 
 impl Job {
+    /// What of it stays in caches.
+    pub(super) fn cached(&self) -> Cached {
+        let blocks = f64::from(self.blocks.0) + f64::from(self.blocks.1);
+        let buffer_bytes = (self.count * self.element_bytes) as f64 * blocks;
+        let connection = f64::from(self.geometry.slots) * self.geometry.slot_bytes as f64;
+        Cached::of(&self.machine, &self.costs, buffer_bytes, connection)
+    }
+
     /// The window of the lanes of one channel; channels share the data.
     pub fn window(&self, plan: &Program, channel: u32) -> Window {
         let binding = Binding {

@@ -84,22 +84,37 @@ impl LinkTable {
         (start, start + taken)
     }
 
-    /// Bytes that the core of `reader` fetches: when memory and the way between sockets are done.
+    /// A token that the core of `reader` fetches: when memory, unless it `stays` in their cache, and
+    /// the ways out of caches and sockets are done.
     pub fn fetch(
         &mut self,
         (writer, reader, level): (u32, u32, Level),
         now: Time,
-        bytes: u64,
+        (bytes, stays): (u64, bool),
         costs: &Costs,
     ) -> Time {
-        let memory = self.links.memory(reader);
-        let (_, mut end) = self.pass(memory, now, bytes, (0.0, costs.memory_ns));
+        if level == Level::Cache {
+            return match stays {
+                true => now,
+                false => self.memory(reader, now, bytes, costs),
+            };
+        }
+        let mut end = self.memory(reader, now, bytes, costs);
+        // The line that announces a token comes the same way.
+        let over = |byte_ns: f64| (Costs::LINE_BYTES * byte_ns, byte_ns);
+        let out = self.links.cache_out(writer);
+        end = end.max(self.pass(out, now, bytes, over(costs.cache_link_ns)).1);
         if level == Level::Node {
             let cross = self.links.cross(writer);
-            let (_, crossed) = self.pass(cross, now, bytes, (0.0, costs.cross_ns));
-            end = end.max(crossed);
+            end = end.max(self.pass(cross, now, bytes, over(costs.cross_ns)).1);
         }
         end
+    }
+
+    /// Bytes of the memory that `rank` is near to.
+    pub fn memory(&mut self, rank: u32, now: Time, bytes: u64, costs: &Costs) -> Time {
+        let memory = self.links.memory(rank);
+        self.pass(memory, now, bytes, (0.0, costs.memory_ns)).1
     }
 
     /// Every link that carried something, busiest first, then by kind and number.

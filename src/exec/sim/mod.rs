@@ -9,9 +9,11 @@
 //!
 //! **The model.** LogGP per level (see [`crate::price`]). A step of a lane occupies the
 //! core of its rank; a core serves one lane until that has to wait, then the lane of its ranks that
-//! has waited longest. Where the reader carries the bytes, they occupy its core, the memory of its
-//! socket, and the link between sockets; where wires carry them, they pass the links one after the
-//! other. **Contention: a link serves tokens one at a time, in the order in which they reach it**
+//! has waited longest. Where the reader carries the bytes, they occupy its core, and beside it the
+//! memory of its socket and the links out of caches and sockets that they pass; what stays in a
+//! cache ([`crate::price::Cached`]) occupies no memory, and own buffers do if they are too large
+//! for it. The readers of one line see it one after the other. Where wires carry the bytes, they
+//! pass the links one after the other. **Contention: a link serves tokens one at a time, in the order in which they reach it**
 //! (first come, first served; several tokens never share a link); a token's head goes on to the
 //! next link while its tail is still on this one (cut-through), and links hold back nobody
 //! upstream. Slots are credits: a writer waits until the reader's release has travelled back.

@@ -1,8 +1,8 @@
 //! The call to be priced, and what is counted of it everywhere.
 
 use crate::plan::{Collective, Geometry};
-use crate::price::Site;
 use crate::price::cluster::Level;
+use crate::price::{Cached, Site};
 
 /// One call to be priced.
 pub(super) struct Call<'a> {
@@ -10,6 +10,8 @@ pub(super) struct Call<'a> {
     pub bytes: f64,
     pub channels: f64,
     pub geometry: Geometry,
+    /// What of the whole call stays in caches.
+    pub cached: Cached,
     pub site: &'a Site,
     pub n: f64,
 }

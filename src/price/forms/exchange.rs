@@ -52,7 +52,7 @@ pub(super) fn exchange(call: &Call, distance: u32, work: Work) -> Hop {
         Level::Network => leaving,
         _ => machine.per_node,
     };
-    Hop::at(call.site, level, work, f64::from(flows))
+    Hop::at(call, level, work, f64::from(flows))
 }
 
 /// Whether a rank that looks over `distance` ranks finds one on another node somewhere.
@@ -65,7 +65,7 @@ pub(super) fn crossing(call: &Call, distance: u32, work: Work) -> Hop {
     let aligned = machine.per_node.is_multiple_of(2 * distance) && call.is_power();
     match aligned {
         true => exchange(call, distance, work),
-        false => Hop::at(call.site, Level::Network, work, f64::from(distance)),
+        false => Hop::at(call, Level::Network, work, f64::from(distance)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Ring and one-shot.
 
 use super::call::Call;
-use super::hop::{FOLD_ON, Hop, PASS_ON, Work, lock_step};
+use super::hop::{FOLD_ON, Hop, PASS_ON, Work};
 use crate::plan::Collective;
 use crate::price::cluster::Level;
 use crate::price::costs::Carrier;
@@ -38,26 +38,65 @@ fn row_levels(call: &Call, row: Row) -> Vec<(f64, Level)> {
     parts.filter(|(part, _)| *part > 0.0).collect()
 }
 
-/// `steps` hand-overs along a row.
-fn along(call: &Call, row: Row, steps: f64, work: Work) -> (Vec<(f64, Hop)>, Hop) {
+/// Hand-overs along a row: how many of each kind, while nobody else is at work, and what all of
+/// them at once do.
+pub(super) struct Along {
+    hops: Vec<(f64, Hop)>,
+    all: Hop,
+}
+
+/// `steps` hand-overs along a row, `flows` of which are made at once on each node.
+fn along(call: &Call, row: Row, steps: f64, (work, flows): (Work, f64)) -> Along {
     let levels = row_levels(call, row);
-    let per_socket = f64::from(call.site.machine.per_node);
     let hop = |level| {
-        let flows = if level == Level::Network {
-            1.0
-        } else {
-            per_socket
-        };
-        Hop::at(call.site, level, work, flows)
+        let flows = f64::from(u8::from(level == Level::Network));
+        Hop::at(call, level, work, flows)
     };
-    let parts: Vec<_> = levels
+    let hops = levels
         .iter()
-        .map(|&(part, level)| (part * steps, hop(level)))
-        .collect();
-    let slowest = levels.iter().map(|&(_, level)| hop(level));
-    let slowest = slowest.max_by(|a, b| a.busy(1.0, 1e6).total_cmp(&b.busy(1.0, 1e6)));
-    let slowest = slowest.unwrap_or_else(|| hop(Level::Cache));
-    (parts, slowest)
+        .map(|&(part, level)| (part * steps, hop(level)));
+    let mut parts = [0.0; 4];
+    for &(part, level) in levels.iter().filter(|(_, level)| *level != Level::Network) {
+        parts[level as usize] = part;
+    }
+    Along {
+        hops: hops.collect(),
+        all: Hop::among(call, parts, work, flows),
+    }
+}
+
+impl Along {
+    /// The time of all hand-overs one after the other.
+    pub(super) fn way(&self, bytes: f64) -> f64 {
+        let hops = self.hops.iter();
+        hops.map(|(count, hop)| count * hop.path(bytes)).sum()
+    }
+
+    /// The time for which the busiest place is taken by tokens of so many bytes together.
+    pub(super) fn busy(&self, tokens: f64, bytes: f64) -> f64 {
+        let hops = self.hops.iter().map(|(_, hop)| hop.busy(tokens, bytes));
+        hops.fold(self.all.busy(tokens, bytes), f64::max)
+    }
+
+    /// The longest [`Hop::turn`].
+    fn turn(&self, bytes: f64, depth: f64) -> f64 {
+        let hops = self.hops.iter().map(|(_, hop)| hop.turn(bytes, depth));
+        hops.fold(0.0, f64::max)
+    }
+
+    /// All hand-overs where every rank takes part: `bytes` each, in `slices`, over connections of
+    /// `depth` slices.
+    fn lock_step(&self, bytes: f64, (slices, depth): (f64, f64)) -> f64 {
+        let slice = bytes / slices;
+        let hops = self.hops.iter();
+        let steps: f64 = hops.clone().map(|(count, _)| count).sum();
+        let path: f64 = hops
+            .map(|(count, hop)| count * hop.crowded_path(slice))
+            .sum();
+        let rest = self.busy(slices - 1.0, bytes - slice);
+        let turn = self.turn(slice, depth) * slices;
+        (path + rest).max(steps * self.busy(slices, bytes).max(turn))
+    }
 }
 
 pub(super) fn ring(call: &Call) -> Option<f64> {
@@ -66,8 +105,13 @@ pub(super) fn ring(call: &Call) -> Option<f64> {
     let depth = call.depth() * call.channels;
     let hops = call.n - 1.0;
     let lock = |steps: f64, work: Work, (rounds, bytes): (f64, f64)| {
-        let (parts, slowest) = along(call, Row::Ring, steps, work);
-        rounds * lock_step(&parts, bytes, (slices, depth), slowest)
+        let around = along(
+            call,
+            Row::Ring,
+            steps,
+            (work, f64::from(call.site.machine.per_node)),
+        );
+        rounds * around.lock_step(bytes, (slices, depth))
     };
     Some(match call.collective {
         Collective::AllReduce => {
@@ -86,23 +130,40 @@ pub(super) fn ring(call: &Call) -> Option<f64> {
 /// A chain through all ranks: the first piece goes all the way, the others follow.
 pub(super) fn pipeline(call: &Call, row: Row, work: Work) -> f64 {
     let chunk = call.geometry.chunk_bytes() as f64;
-    let (pieces, bytes) = call.rounds(chunk);
-    let piece = bytes / call.channels;
-    let (parts, slowest) = along(call, row, call.n - 1.0, work);
-    let way: f64 = parts
-        .iter()
-        .map(|(count, hop)| count * hop.path(piece))
-        .sum();
-    let turns = parts.iter().map(|(_, hop)| hop.turn(piece, call.depth()));
-    let turn = turns.fold(0.0, f64::max) / call.channels;
-    way + (pieces * call.channels - 1.0) * slowest.busy(1.0, piece).max(turn)
+    let (rounds, bytes) = call.rounds(chunk);
+    let (piece, pieces) = (bytes / call.channels, rounds * call.channels);
+    let chain = along(call, row, call.n - 1.0, (work, at_work(call, pieces)));
+    let turn = chain.turn(piece, call.depth()) / call.channels;
+    chain.way(piece) + (pieces - 1.0) * chain.busy(1.0, piece).max(turn)
+}
+
+/// The chain inside a node, through which so many pieces pass.
+pub(super) fn inside(call: &Call, work: Work, pieces: f64) -> Along {
+    let parts = call.site.machine.along();
+    let counted = parts.into_iter().zip(Level::ALL);
+    let hop = |(count, level)| (count, Hop::at(call, level, work, 0.0));
+    let hops = counted.filter(|(count, _)| *count > 0.0).map(hop);
+    let last = f64::from((call.site.machine.per_node - 1).max(1));
+    Along {
+        hops: hops.collect(),
+        all: Hop::among(
+            call,
+            parts.map(|count| count / last),
+            work,
+            at_work(call, pieces),
+        ),
+    }
+}
+
+/// Ranks of a node that have a piece at once.
+fn at_work(call: &Call, pieces: f64) -> f64 {
+    f64::from(call.site.machine.per_node).min(pieces)
 }
 
 /// Time between pieces of a chain whose ranks do `work` for each.
-pub(super) fn pace(call: &Call, row: Row, work: Work, bytes: f64) -> f64 {
-    let (parts, slowest) = along(call, row, call.n - 1.0, work);
-    let turns = parts.iter().map(|(_, hop)| hop.turn(bytes, call.depth()));
-    slowest.busy(1.0, bytes).max(turns.fold(0.0, f64::max))
+pub(super) fn pace(call: &Call, row: Row, work: Work, (pieces, bytes): (f64, f64)) -> f64 {
+    let chain = along(call, row, call.n - 1.0, (work, at_work(call, pieces)));
+    chain.busy(1.0, bytes).max(chain.turn(bytes, call.depth()))
 }
 
 /// Publish once, and read everybody's or the root's.
@@ -130,7 +191,7 @@ pub(super) fn one_shot(call: &Call) -> Option<f64> {
         locals: 1.0,
         ..Work::default()
     };
-    let publish = Hop::at(call.site, machine.widest(), work, 1.0);
+    let publish = Hop::at(call, machine.widest(), work, 1.0);
     let switches = match machine.crowded() {
         true => costs.switch_ns,
         false => 0.0,

@@ -53,7 +53,7 @@ fn column(call: &Call) -> (u32, u32) {
 /// A hand-over between the nodes in which every rank takes part.
 fn between(call: &Call, work: Work) -> Hop {
     let (_, per_node) = grid(call);
-    Hop::at(call.site, Level::Network, work, per_node)
+    Hop::at(call, Level::Network, work, per_node)
 }
 
 /// Rounds of a call whose data are cut into a slice for each rank of a node, and its bytes.
@@ -151,7 +151,7 @@ fn signals(call: &Call) -> f64 {
     if others > 0.0 {
         // The leader waits for all, and then tells all.
         let gathered = phase(&inside, others, 0.0, signal, false);
-        let hop = Hop::at(call.site, inner.machine.widest(), SIGNAL, 1.0);
+        let hop = Hop::at(call, inner.machine.widest(), SIGNAL, 1.0);
         time += 2.0 * (gathered.core + hop.path(0.0));
     }
     time + between_leaders(call, SIGNAL, 0.0)
@@ -183,7 +183,7 @@ pub(super) fn leader(call: &Call) -> Option<f64> {
 /// Recursive doubling between the first ranks of all nodes; their mates wait.
 fn between_leaders(call: &Call, work: Work, bytes: f64) -> f64 {
     let nodes = call.site.machine.nodes;
-    let far = Hop::at(call.site, Level::Network, work, 1.0);
+    let far = Hop::at(call, Level::Network, work, 1.0);
     (f64::from(nodes.ilog2()) + guest_hops(nodes)) * far.path(bytes)
 }
 
@@ -231,7 +231,7 @@ fn reducer(call: &Call, slice: f64, switches: f64) -> f64 {
     let (costs, machine) = (&call.site.costs, &call.site.machine);
     let others = nodes - 1.0;
     let cost = costs.level(Level::Network);
-    let to = Hop::at(call.site, Level::Network, SEND, 1.0);
+    let to = Hop::at(call, Level::Network, SEND, 1.0);
     let work = Work {
         steps: 1.0,
         reads: others,
@@ -240,8 +240,8 @@ fn reducer(call: &Call, slice: f64, switches: f64) -> f64 {
         writes: 1.0,
         folds: others,
     };
-    let fold = Hop::at(call.site, Level::Network, work, 1.0);
-    let from = Hop::at(call.site, Level::Network, RECEIVE, 1.0);
+    let fold = Hop::at(call, Level::Network, work, 1.0);
+    let from = Hop::at(call, Level::Network, RECEIVE, 1.0);
     let messages = others * (switches / f64::from(machine.nics.max(1))).max(1.0);
     let token = cost.gap_ns + slice * cost.byte_ns * taper(call.site, Level::Network);
     let core = |hop: &Hop| hop.core_ns + slice * hop.core_byte_ns;
@@ -268,12 +268,12 @@ pub(super) fn ordered(call: &Call) -> Option<f64> {
                 writes: 1.0,
                 folds: 1.0,
             };
-            up + down + (pieces - 1.0) * pace(call, Row::Numbers, both, bytes)
+            up + down + (pieces - 1.0) * pace(call, Row::Numbers, both, (pieces, bytes))
         }
         Collective::Reduce => {
             let last = call.site.machine.widest();
-            let last = Hop::at(call.site, last, RECEIVE, 1.0).path(bytes);
-            up + last + (pieces - 1.0) * pace(call, Row::Numbers, FOLD_ON, bytes)
+            let last = Hop::at(call, last, RECEIVE, 1.0).path(bytes);
+            up + last + (pieces - 1.0) * pace(call, Row::Numbers, FOLD_ON, (pieces, bytes))
         }
         Collective::ReduceScatter => pieces * scatter_slices(call, bytes),
         _ => return None,

@@ -70,14 +70,14 @@ fn doubling_scan(call: &Call) -> f64 {
     let shift = |distance: u32, work: Work| {
         let hop = match distance > near {
             false => Hop::at(
-                call.site,
+                call,
                 inside(call, distance),
                 work,
                 f64::from(machine.per_node),
             ),
             true => {
                 let flows = f64::from(distance.min(machine.per_node));
-                Hop::at(call.site, Level::Network, work, flows)
+                Hop::at(call, Level::Network, work, flows)
             }
         };
         hop.crowded_path(bytes)
@@ -120,7 +120,7 @@ pub(super) fn pairwise(call: &Call) -> Option<f64> {
     let (rounds, bytes) = call.rounds(chunk);
     let per_node = f64::from(call.site.machine.per_node);
     let exchanges = call.everybody().into_iter().map(|(part, level)| {
-        let hop = Hop::at(call.site, level, EXCHANGE, per_node);
+        let hop = Hop::at(call, level, EXCHANGE, per_node);
         part * (call.n - 1.0) * hop.crowded_path(bytes)
     });
     let costs = &call.site.costs;
@@ -144,8 +144,8 @@ fn binomial_pieces(call: &Call) -> f64 {
     let per_node = call.site.machine.per_node;
     let near = farthest_inside(call, call.is_power() && per_node.is_power_of_two());
     let hop = |distance: u32, work: Work| match distance > near {
-        true => Hop::at(call.site, Level::Network, work, 1.0),
-        false => Hop::at(call.site, inside(call, distance), work, f64::from(per_node)),
+        true => Hop::at(call, Level::Network, work, 1.0),
+        false => Hop::at(call, inside(call, distance), work, f64::from(per_node)),
     };
     let core = |hop: &Hop| hop.core_ns + bytes * hop.core_byte_ns;
     // The child at distance 2^k has k children of its own.
@@ -232,7 +232,7 @@ fn binomial_blocks(call: &Call) -> f64 {
         .map(|d| exchange(call, d, pass).path(bytes))
         .sum();
     let level = call.site.machine.widest();
-    let last = Hop::at(call.site, level, end, 1.0);
+    let last = Hop::at(call, level, end, 1.0);
     let pace = last
         .busy_alone(1.0, bytes)
         .max(far.turn(bytes, call.depth()));

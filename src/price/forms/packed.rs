@@ -173,7 +173,7 @@ fn cast_write(call: &Call, bytes: f64) -> f64 {
         writes: 1.0,
         ..Work::default()
     };
-    let hop: Hop = Hop::at(call.site, Level::Cache, work, 1.0);
+    let hop: Hop = Hop::at(call, Level::Cache, work, 1.0);
     let far = call.site.costs.level(Level::Network);
     let sent = outside(call) * (far.overhead_ns + bytes * far.carry_ns);
     (hop.core_ns + bytes * hop.core_byte_ns) * hop.crowd + sent

@@ -1,7 +1,7 @@
 //! Chain, double binary tree, two-shot: the data is cut up, and all ranks work on all of it.
 
 use super::call::Call;
-use super::flat::{Row, pipeline};
+use super::flat::{Row, inside, pipeline};
 use super::hop::{FOLD_ON, Hop, PASS_ON, Work, taper};
 use crate::plan::Collective;
 use crate::price::cluster::Level;
@@ -87,15 +87,11 @@ pub(super) fn tree(call: &Call) -> Option<f64> {
             },
             false => Work { sends: 2.0, ..pass },
         };
-        let far = Hop::at(call.site, Level::Network, inner, 1.0);
+        let far = Hop::at(call, Level::Network, inner, 1.0);
         way += depth * far.path(piece);
-        let near = near_hops(call, pass);
-        way += near
-            .iter()
-            .map(|(count, hop)| count * hop.path(piece))
-            .sum::<f64>();
-        let slowest = near.iter().map(|(_, hop)| hop.busy(1.0, piece));
-        let mut most = slowest.fold(0.0, f64::max);
+        let near = inside(call, pass, pieces);
+        way += near.way(piece);
+        let mut most = near.busy(1.0, piece);
         if machine.nodes > 1 {
             // Two messages pass the interface in one direction.
             let cost = call.site.costs.level(Level::Network);
@@ -108,20 +104,11 @@ pub(super) fn tree(call: &Call) -> Option<f64> {
     if machine.nodes > 1 && both > 1.0 {
         // Up and down use different directions of the interface.
         let cost = call.site.costs.level(Level::Network);
-        let cores = Hop::at(call.site, Level::Network, FOLD_ON, 1.0);
+        let cores = Hop::at(call, Level::Network, FOLD_ON, 1.0);
         busy = busy
             .min((3.0 * (cost.gap_ns + piece * cost.byte_ns)).max(2.5 * cores.busy(1.0, piece)));
     }
     Some(way + (pieces - 1.0) * busy.max(turn))
-}
-
-/// Hand-overs of the chain inside a node.
-fn near_hops(call: &Call, work: Work) -> Vec<(f64, Hop)> {
-    let machine = &call.site.machine;
-    let flows = f64::from(machine.per_node);
-    let counted = machine.along().into_iter().zip(Level::ALL);
-    let hop = |(count, level)| (count, Hop::at(call.site, level, work, flows));
-    counted.filter(|(count, _)| *count > 0.0).map(hop).collect()
 }
 
 /// Messages of `bytes` from (or to) every other rank, by every rank of `ranks`.
@@ -129,7 +116,7 @@ pub(super) fn phase(call: &Call, count: f64, bytes: f64, work: Work, all: bool) 
     let machine = &call.site.machine;
     let mut phase = Phase::default();
     for (part, level) in call.everybody() {
-        let hop = Hop::at(call.site, level, work, 1.0);
+        let hop = Hop::at(call, level, work, 1.0);
         phase.core += part * count * (hop.core_ns + bytes * hop.core_byte_ns);
         phase.latency = phase.latency.max(hop.latency_ns);
         let cost = call.site.costs.level(level);

@@ -1,0 +1,62 @@
+//! What of a call stays in the last-level caches, and so costs no memory.
+//!
+//! The ranks of a cache share it. A token that goes from one of them to another is still there when
+//! it is read, as long as a connection of each of them fits: ranks hand over through few
+//! connections at a time. Their own buffers are there as long as those of all of them fit, which
+//! the caller has just written, or reads next.
+
+use super::cluster::Cluster;
+use super::costs::Costs;
+
+/// What stays in the caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cached {
+    /// Tokens between the ranks of a cache.
+    pub tokens: bool,
+    /// Buffers of a rank.
+    pub buffers: bool,
+}
+
+impl Cached {
+    /// Whose buffers have `buffer_bytes` a rank, over connections of `connection_bytes`.
+    pub fn of(
+        machine: &Cluster,
+        costs: &Costs,
+        buffer_bytes: f64,
+        connection_bytes: f64,
+    ) -> Cached {
+        let [of_cache, ..] = machine.company();
+        let fits = |bytes: f64| of_cache * bytes <= costs.cache_bytes;
+        Cached {
+            tokens: fits(buffer_bytes.min(connection_bytes)),
+            buffers: fits(buffer_bytes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn caches_hold_so_many_buffers() {
+        let costs = Costs {
+            cache_bytes: 32e6,
+            ..Costs::default()
+        };
+        let cached = |ranks, buffer_bytes| {
+            let machine = Cluster {
+                sockets: 2,
+                caches: 4,
+                ..Cluster::uniform(1, ranks)
+            };
+            Cached::of(&machine, &costs, buffer_bytes, 1e6)
+        };
+        let is = |tokens, buffers| Cached { tokens, buffers };
+        assert_eq!(cached(64, 4e6), is(true, true));
+        assert_eq!(cached(64, 5e6), is(true, false));
+        assert_eq!(cached(32, 5e6), is(true, true));
+        assert_eq!(cached(512, 5e6), is(false, false));
+        assert_eq!(cached(512, 1e3), is(true, true));
+    }
+}
