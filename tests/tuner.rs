@@ -5,8 +5,11 @@ mod choices;
 #[path = "tuner/choosing.rs"]
 mod choosing;
 mod counting;
+mod drawn;
 #[path = "tuner/guidelines.rs"]
 mod guidelines;
+#[path = "tuner/shared.rs"]
+mod shared;
 #[path = "tuner/support.rs"]
 mod support;
 

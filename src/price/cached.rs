@@ -5,7 +5,6 @@
 //! connections at a time. Their own buffers are there as long as those of all of them fit, which
 //! the caller has just written, or reads next.
 
-use super::cluster::Cluster;
 use super::costs::Costs;
 
 /// What stays in the caches.
@@ -18,14 +17,9 @@ pub struct Cached {
 }
 
 impl Cached {
-    /// Whose buffers have `buffer_bytes` a rank, over connections of `connection_bytes`.
-    pub fn of(
-        machine: &Cluster,
-        costs: &Costs,
-        buffer_bytes: f64,
-        connection_bytes: f64,
-    ) -> Cached {
-        let [of_cache, ..] = machine.company();
+    /// Where caches have so many ranks, each with buffers of `buffer_bytes`, over connections of
+    /// `connection_bytes`.
+    pub fn of(costs: &Costs, of_cache: f64, buffer_bytes: f64, connection_bytes: f64) -> Cached {
         let fits = |bytes: f64| of_cache * bytes <= costs.cache_bytes;
         Cached {
             tokens: fits(buffer_bytes.min(connection_bytes)),
@@ -44,19 +38,12 @@ mod tests {
             cache_bytes: 32e6,
             ..Costs::default()
         };
-        let cached = |ranks, buffer_bytes| {
-            let machine = Cluster {
-                sockets: 2,
-                caches: 4,
-                ..Cluster::uniform(1, ranks)
-            };
-            Cached::of(&machine, &costs, buffer_bytes, 1e6)
-        };
+        let cached = |ranks, buffer_bytes| Cached::of(&costs, ranks, buffer_bytes, 1e6);
         let is = |tokens, buffers| Cached { tokens, buffers };
-        assert_eq!(cached(64, 4e6), is(true, true));
-        assert_eq!(cached(64, 5e6), is(true, false));
-        assert_eq!(cached(32, 5e6), is(true, true));
-        assert_eq!(cached(512, 5e6), is(false, false));
-        assert_eq!(cached(512, 1e3), is(true, true));
+        assert_eq!(cached(8.0, 4e6), is(true, true));
+        assert_eq!(cached(8.0, 5e6), is(true, false));
+        assert_eq!(cached(4.0, 5e6), is(true, true));
+        assert_eq!(cached(64.0, 5e6), is(false, false));
+        assert_eq!(cached(64.0, 1e3), is(true, true));
     }
 }

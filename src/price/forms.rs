@@ -18,6 +18,7 @@ mod hop;
 mod levels;
 mod logarithmic;
 mod packed;
+mod shared;
 mod spread;
 
 use super::{Cached, Site};
@@ -43,8 +44,8 @@ pub fn time_ns(
         channels: f64::from(channels.max(1)),
         geometry,
         cached: Cached::of(
-            &site.machine,
             &site.costs,
+            site.pairs.company[0],
             bytes as f64 * f64::from(blocks),
             connection,
         ),

@@ -26,19 +26,44 @@ pub mod cluster;
 pub mod costs;
 pub mod forms;
 pub mod links;
+pub mod pairs;
 pub mod seating;
 
 pub use cached::Cached;
 pub use cluster::{Cluster, Level};
 pub use costs::{Carrier, Costs, LevelCost, LinesCost};
 pub use links::{LinkPlace, Links};
+pub use pairs::{Pairs, Parts};
 pub use seating::{CacheSeat, KnownSeat, SeatList, Seating};
+
+use std::sync::Arc;
 
 /// Where ranks are, and what hand-overs cost there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Site {
     /// Where the ranks are.
     pub machine: Cluster,
+    /// The pairs of a node of it.
+    pub pairs: Arc<Pairs>,
     /// Costs of all that ranks do.
     pub costs: Costs,
+}
+
+impl Site {
+    /// A machine whose pairs are counted now.
+    pub fn new(machine: &Cluster, costs: &Costs) -> Site {
+        Site {
+            machine: machine.clone(),
+            pairs: Arc::new(Pairs::of(machine)),
+            costs: *costs,
+        }
+    }
+
+    /// The same ranks at other costs.
+    pub fn at(&self, costs: &Costs) -> Site {
+        Site {
+            costs: *costs,
+            ..self.clone()
+        }
+    }
 }

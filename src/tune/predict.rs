@@ -2,7 +2,7 @@
 
 use super::ProtocolChoice;
 use super::geometry::geometry;
-use crate::plan::{Algorithm, Collective};
+use crate::plan::{Algorithm, Collective, Protocol};
 use crate::price::{Cluster, Costs, Site, forms};
 
 /// Conditions that times depend on beside the call: where ranks are, the costs of hand-overs, the
@@ -19,20 +19,48 @@ pub struct Setting {
     pub eager_bytes: usize,
 }
 
-/// The time of a call in nanoseconds; `None` where there is no closed form. `bytes` is what the
-/// call's count says: all data, or one rank's block.
+/// A setting with what is counted of its machine, for many prices.
+#[derive(Clone, Debug)]
+pub struct Predictor {
+    /// By protocol of pairs.
+    sites: [Site; 3],
+    /// Bytes of a Simple connection, and of an eager slot.
+    memory: (usize, usize),
+}
+
+impl Predictor {
+    /// Counts the pairs of ranks.
+    pub fn of(setting: &Setting) -> Predictor {
+        let site = Site::new(&setting.machine, &setting.costs);
+        let protocols = [Protocol::Simple, Protocol::Ll, Protocol::Ll128];
+        Predictor {
+            sites: protocols.map(|over| site.at(&setting.costs.over(over))),
+            memory: (setting.buffer_bytes, setting.eager_bytes),
+        }
+    }
+
+    /// The time of a call in nanoseconds; `None` where there is no closed form. `bytes` is what the
+    /// call's count says: all data, or one rank's block.
+    pub fn time_ns(
+        &self,
+        collective: Collective,
+        (algorithm, protocol): (Algorithm, ProtocolChoice),
+        bytes: usize,
+        channels: u16,
+    ) -> Option<f64> {
+        let geometry = geometry(collective, algorithm, protocol, self.memory);
+        let site = &self.sites[protocol.of_pairs() as usize];
+        forms::time_ns((collective, algorithm), bytes, channels, geometry, site)
+    }
+}
+
+/// The time of one call, see [`Predictor::time_ns`].
 pub fn predict(
     collective: Collective,
-    (algorithm, protocol): (Algorithm, ProtocolChoice),
+    way: (Algorithm, ProtocolChoice),
     bytes: usize,
     channels: u16,
     setting: &Setting,
 ) -> Option<f64> {
-    let memory = (setting.buffer_bytes, setting.eager_bytes);
-    let geometry = geometry(collective, algorithm, protocol, memory);
-    let site = Site {
-        machine: setting.machine.clone(),
-        costs: setting.costs.over(protocol.of_pairs()),
-    };
-    forms::time_ns((collective, algorithm), bytes, channels, geometry, &site)
+    Predictor::of(setting).time_ns(collective, way, bytes, channels)
 }

@@ -6,7 +6,7 @@ use super::form::{CallForm, FormFacts};
 use super::grid::{CLASSES, Cell, Grid, NOTHING, class_of};
 use super::inputs::Inputs;
 use super::mend::mend;
-use super::predict::predict;
+use super::predict::Predictor;
 use super::usual::Usual;
 use super::{Asked, Choice, ProtocolChoice, messages};
 use crate::algo;
@@ -41,6 +41,7 @@ struct SmallMessages {
 #[derive(Clone, Debug)]
 pub struct Table {
     inputs: Inputs,
+    predictor: Predictor,
     forms: FormFacts,
     /// Most bytes (of a rank's contribution) for the one-shot path, plus 1.
     oneshot_limit: [usize; COLLECTIVES],
@@ -88,6 +89,7 @@ impl Table {
                 form: CallForm::Bundle,
             }; COLLECTIVES],
             grid: Grid::new(),
+            predictor: Predictor::of(&inputs.setting),
             inputs,
         };
         for collective in Collective::ALL {
@@ -336,9 +338,8 @@ impl Table {
             Some((time_ns, channels)) => (time_ns, self.channels(channels, bytes, entry.channels)),
             None => {
                 let channels = self.channels(0, bytes, entry.channels);
-                let setting = &inputs.setting;
                 // Without a closed form an algorithm runs where nothing else does.
-                let time_ns = predict(collective, way, bytes, channels, setting);
+                let time_ns = (self.predictor).time_ns(collective, way, bytes, channels);
                 (time_ns.unwrap_or(f64::MAX), channels)
             }
         };

@@ -3,7 +3,7 @@
 use kolo::algo;
 use kolo::exec::sim::{self, Job};
 use kolo::plan::{Algorithm, Collective, Nodes, Shape};
-use kolo::price::{Cluster, Costs};
+use kolo::price::{Cluster, Costs, Seating};
 use kolo::tune::{self, Allowed, Inputs, Measured, ProtocolChoice, Setting};
 use std::fmt;
 
@@ -99,8 +99,8 @@ impl fmt::Display for Shown {
         let m = &self.machine;
         write!(
             f,
-            "{} {} over {} of {} bytes on {}x{} ({} sockets, {} cores): simulated {:.0}, \
-             estimated {:.0}",
+            "{} {} over {} of {} bytes on {}x{} ({} sockets of {} caches, {} cores, {}): \
+             simulated {:.0}, estimated {:.0}",
             self.collective.name(),
             self.algorithm.name(),
             self.protocol.name(),
@@ -108,7 +108,12 @@ impl fmt::Display for Shown {
             m.nodes,
             m.per_node,
             m.sockets,
+            m.caches,
             m.cores,
+            match m.seating {
+                Seating::Block => "in order",
+                Seating::Listed(_) => "listed",
+            },
             self.known,
             self.estimate
         )

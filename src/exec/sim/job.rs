@@ -31,7 +31,8 @@ impl Job {
         let blocks = f64::from(self.blocks.0) + f64::from(self.blocks.1);
         let buffer_bytes = (self.count * self.element_bytes) as f64 * blocks;
         let connection = f64::from(self.geometry.slots) * self.geometry.slot_bytes as f64;
-        Cached::of(&self.machine, &self.costs, buffer_bytes, connection)
+        let [of_cache, ..] = self.machine.company();
+        Cached::of(&self.costs, of_cache, buffer_bytes, connection)
     }
 
     /// The window of the lanes of one channel; channels share the data.

@@ -1,8 +1,9 @@
 //! Bundle: the messages of all pairs at once.
 
 use super::call::Call;
-use super::hop::taper;
+use super::hop::{Work, taper};
 use super::levels::ordered;
+use super::shared::{Flows, Shared};
 use crate::plan::Collective;
 use crate::price::costs::Carrier;
 
@@ -61,6 +62,7 @@ pub(super) fn bundle(call: &Call) -> Option<f64> {
     if call.collective.is_point_to_point() {
         own = 0.0;
     }
+    let shared = beside(call, sends, receives).taken(rounds, call.bytes);
     if machine.crowded() {
         let crowd = f64::from(machine.per_node) / f64::from(machine.cores);
         core = match call.collective {
@@ -68,5 +70,26 @@ pub(super) fn bundle(call: &Call) -> Option<f64> {
             _ => core + (costs.switch_ns + way) * crowd,
         };
     }
-    Some(way + (core + own).max(link).max(beyond))
+    Some(way + (core + own).max(link).max(beyond).max(shared))
+}
+
+/// Memory and the ways between caches, where every pair has a message.
+fn beside(call: &Call, sends: f64, receives: f64) -> Shared {
+    // A rank that sends copies its own block beside.
+    let work = |reads: f64, locals: f64| Work {
+        reads,
+        locals,
+        writes: reads,
+        ..Work::default()
+    };
+    let parts = call.parts();
+    match call.collective {
+        Collective::AllToAll => {
+            let all = Flows::Spread(f64::from(call.site.machine.per_node));
+            Shared::of(call, parts, work(receives, sends), all)
+        }
+        Collective::Gather => Shared::of(call, parts, work(receives, 0.0), Flows::ToOne),
+        Collective::Scatter => Shared::of(call, parts, work(1.0, 1.0), Flows::FromOne),
+        _ => Shared::default(),
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::plan::{Collective, Geometry};
 use crate::price::cluster::Level;
+use crate::price::costs::Carrier;
 use crate::price::{Cached, Site};
 
 /// One call to be priced.
@@ -46,7 +47,7 @@ impl Call<'_> {
         let machine = &self.site.machine;
         // One rank alone has nobody to reach: all parts are 0.
         let others = f64::from(machine.nranks().max(2) - 1);
-        let [cache, socket, node] = machine.company().map(|ranks| ranks - 1.0);
+        let [cache, socket, node] = self.site.pairs.company.map(|ranks| ranks - 1.0);
         let mut parts = vec![
             ((others - node) / others, Level::Network),
             ((node - socket) / others, Level::Node),
@@ -55,6 +56,29 @@ impl Call<'_> {
         ];
         parts.retain(|(part, _)| *part > 0.0);
         parts
+    }
+
+    /// [`Call::everybody`] by number of the level.
+    pub fn parts(&self) -> [f64; 4] {
+        let mut parts = [0.0; 4];
+        for (part, level) in self.everybody() {
+            parts[level as usize] = part;
+        }
+        parts
+    }
+
+    /// Until the last reader of a line that all others read sees it: readers are served one after
+    /// the other, the near ones beside the far ones.
+    pub fn served_ns(&self) -> f64 {
+        let last = self.everybody().into_iter().map(|(part, level)| {
+            let cost = self.site.costs.level(level);
+            let before = (part * (self.n - 1.0) - 1.0).max(0.0);
+            match cost.carrier {
+                Carrier::Reader => cost.latency_ns + before * cost.gap_ns,
+                Carrier::Wire => cost.latency_ns,
+            }
+        });
+        last.fold(0.0, f64::max)
     }
 
     pub fn distances(&self) -> impl Iterator<Item = u32> + use<> {

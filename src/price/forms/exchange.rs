@@ -42,37 +42,71 @@ pub(super) fn guest_hops(n: u32) -> f64 {
     if n == cores(n) { 0.0 } else { 2.0 }
 }
 
-/// An exchange in which every rank sends over `distance` ranks.
-pub(super) fn exchange(call: &Call, distance: u32, work: Work) -> Hop {
+/// Whom a rank exchanges with.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Reach {
+    /// Of the cores the partner whose number differs in one bit: they give each other something.
+    Partner,
+    /// It gives to the rank so far ahead, and takes from the one as far behind.
+    Ahead,
+}
+
+/// An exchange of all ranks over `distance`, a power of two.
+pub(super) fn exchange(call: &Call, reach: Reach, distance: u32, work: Work) -> Hop {
     let machine = &call.site.machine;
-    let level = call.level(distance.min(machine.nranks() - 1));
+    if machine.nodes > 1 {
+        return across_nodes(call, distance, work);
+    }
+    let pairs = &call.site.pairs;
+    match reach {
+        Reach::Partner => Hop::between(call, &pairs.exchange(distance), work),
+        Reach::Ahead => Hop::by_turns(call, &pairs.ahead(distance), work),
+    }
+}
+
+/// The hand-over of guests to their hosts, among members so far apart.
+pub(super) fn guests_in(call: &Call, stride: u32, work: Work) -> Hop {
+    with_guests(call, stride, (0, work))
+}
+
+/// The hand-over of hosts to their guests.
+pub(super) fn guests_out(call: &Call, stride: u32, work: Work) -> Hop {
+    with_guests(call, stride, (1, work))
+}
+
+fn with_guests(call: &Call, stride: u32, (way, work): (usize, Work)) -> Hop {
+    match call.site.machine.nodes {
+        1 => Hop::between(call, &call.site.pairs.guests[way], work),
+        _ => across_nodes(call, stride, work),
+    }
+}
+
+/// A rank that looks over `distance` ranks finds one on another node somewhere, if there is one.
+fn across_nodes(call: &Call, distance: u32, work: Work) -> Hop {
+    let machine = &call.site.machine;
+    // Some pair of this distance is cut by the edge of a node, unless both are powers of two.
+    let aligned = machine.per_node.is_multiple_of(2 * distance) && call.is_power();
+    let level = match aligned {
+        true => call.level(distance),
+        false => Level::Network,
+    };
     // Inside the first nodes' distance only the ranks at the edge leave the node.
-    let leaving = distance.min(machine.per_node);
     let flows = match level {
-        Level::Network => leaving,
+        Level::Network => distance.min(machine.per_node),
         _ => machine.per_node,
     };
     Hop::at(call, level, work, f64::from(flows))
 }
 
-/// Whether a rank that looks over `distance` ranks finds one on another node somewhere.
-pub(super) fn crossing(call: &Call, distance: u32, work: Work) -> Hop {
-    let machine = &call.site.machine;
-    if machine.nodes == 1 || distance >= machine.per_node {
-        return exchange(call, distance, work);
-    }
-    // Some pair of this distance is cut by the edge of a node, unless both are powers of two.
-    let aligned = machine.per_node.is_multiple_of(2 * distance) && call.is_power();
-    match aligned {
-        true => exchange(call, distance, work),
-        false => Hop::at(call, Level::Network, work, f64::from(distance)),
-    }
-}
-
 /// Exchanges of one token each: (distance, blocks), of `bytes` a block.
-pub(super) fn tokens(call: &Call, exchanges: &[(u32, f64)], bytes: f64, work: Work) -> f64 {
+pub(super) fn tokens(
+    call: &Call,
+    reach: Reach,
+    exchanges: &[(u32, f64)],
+    (bytes, work): (f64, Work),
+) -> f64 {
     let hop = |&(distance, blocks): &(u32, f64)| {
-        crossing(call, distance, work).path_of_all(blocks * bytes)
+        exchange(call, reach, distance, work).path_of_all(blocks * bytes)
     };
     exchanges.iter().map(hop).sum()
 }
@@ -84,5 +118,5 @@ pub(super) fn doubling_blocks(call: &Call, exchanges: &[(u32, f64)]) -> f64 {
         .map(|(_, blocks)| *blocks)
         .fold(1.0, f64::max);
     let (rounds, bytes) = call.packed_rounds(most);
-    rounds * tokens(call, exchanges, bytes, EXCHANGE)
+    rounds * tokens(call, Reach::Ahead, exchanges, (bytes, EXCHANGE))
 }

@@ -2,6 +2,7 @@
 
 use super::call::Call;
 use super::hop::{FOLD_ON, Hop, PASS_ON, Work};
+use super::shared::{Flows, Shared};
 use crate::plan::Collective;
 use crate::price::cluster::Level;
 use crate::price::costs::Carrier;
@@ -20,9 +21,9 @@ fn row_levels(call: &Call, row: Row) -> Vec<(f64, Level)> {
     let machine = &call.site.machine;
     let per_node = f64::from(machine.per_node);
     let counts = match row {
-        Row::Ring => machine.around(),
+        Row::Ring => call.site.pairs.around,
         Row::Numbers => {
-            let mut counts = machine.by_number();
+            let mut counts = call.site.pairs.by_number;
             let on = if machine.nodes > 1 {
                 Level::Network
             } else {
@@ -59,9 +60,13 @@ fn along(call: &Call, row: Row, steps: f64, (work, flows): (Work, f64)) -> Along
     for &(part, level) in levels.iter().filter(|(_, level)| *level != Level::Network) {
         parts[level as usize] = part;
     }
+    let inside = parts.iter().sum::<f64>() > 0.0;
     Along {
         hops: hops.collect(),
-        all: Hop::among(call, parts, work, flows),
+        all: match inside {
+            true => Hop::among(call, parts, work, flows),
+            false => hop(Level::Network),
+        },
     }
 }
 
@@ -129,17 +134,23 @@ pub(super) fn ring(call: &Call) -> Option<f64> {
 
 /// A chain through all ranks: the first piece goes all the way, the others follow.
 pub(super) fn pipeline(call: &Call, row: Row, work: Work) -> f64 {
+    pipeline_beside(call, row, work, work)
+}
+
+/// [`pipeline`], where a rank hands a piece on by the first part of its work.
+pub(super) fn pipeline_beside(call: &Call, row: Row, first: Work, work: Work) -> f64 {
     let chunk = call.geometry.chunk_bytes() as f64;
     let (rounds, bytes) = call.rounds(chunk);
     let (piece, pieces) = (bytes / call.channels, rounds * call.channels);
     let chain = along(call, row, call.n - 1.0, (work, at_work(call, pieces)));
     let turn = chain.turn(piece, call.depth()) / call.channels;
-    chain.way(piece) + (pieces - 1.0) * chain.busy(1.0, piece).max(turn)
+    let way = along(call, row, call.n - 1.0, (first, 0.0)).way(piece);
+    way + (pieces - 1.0) * chain.busy(1.0, piece).max(turn)
 }
 
 /// The chain inside a node, through which so many pieces pass.
 pub(super) fn inside(call: &Call, work: Work, pieces: f64) -> Along {
-    let parts = call.site.machine.along();
+    let parts = call.site.pairs.along;
     let counted = parts.into_iter().zip(Level::ALL);
     let hop = |(count, level)| (count, Hop::at(call, level, work, 0.0));
     let hops = counted.filter(|(count, _)| *count > 0.0).map(hop);
@@ -155,9 +166,11 @@ pub(super) fn inside(call: &Call, work: Work, pieces: f64) -> Along {
     }
 }
 
-/// Ranks of a node that have a piece at once.
+/// Ranks of a node that have a piece at once: of the socket that has most of them, times the sockets.
 fn at_work(call: &Call, pieces: f64) -> f64 {
-    f64::from(call.site.machine.per_node).min(pieces)
+    let machine = &call.site.machine;
+    let sockets = f64::from(machine.sockets.max(1));
+    f64::from(machine.per_node).min(pieces * sockets)
 }
 
 /// Time between pieces of a chain whose ranks do `work` for each.
@@ -200,9 +213,17 @@ pub(super) fn one_shot(call: &Call) -> Option<f64> {
     let writing = publish.core_ns + switches + bytes * publish.core_byte_ns;
     let reading = read_all(call, reads, bytes) + switches;
     let all_read = call.collective != Collective::Reduce;
-    let reading = (reading * turns(all_read)).max(shared_by_readers(call, reads, bytes));
+    let reading = reading * turns(all_read);
+    let shared = shared_by_readers(call, reads, bytes);
     let links = one_shot_links(call, reads, bytes);
-    Some(writing * turns(all_write) + publish.latency_ns + links + reading)
+    let written = writing * turns(all_write) + links;
+    Some(match call.collective {
+        // Over pairs.
+        Collective::Reduce => written + publish.latency_ns + reading.max(shared),
+        // While readers wait for the line, the links carry it to those before.
+        _ if !all_write => written + (call.served_ns() + reading).max(publish.latency_ns + shared),
+        _ => written + call.served_ns() + reading.max(shared),
+    })
 }
 
 /// Time of a core to read `reads` tokens, which come from near and far, and fold or store them.
@@ -256,19 +277,19 @@ fn one_shot_links(call: &Call, reads: f64, bytes: f64) -> f64 {
     tokens * (cost.gap_ns + bytes * cost.byte_ns) + sends * sent
 }
 
-/// Time of memory, and of the way between sockets, for what all readers read.
+/// Time of memory, and of the ways out of caches and sockets, for what all readers read.
 fn shared_by_readers(call: &Call, reads: f64, bytes: f64) -> f64 {
-    let (machine, costs) = (&call.site.machine, &call.site.costs);
-    let per_socket = f64::from(machine.per_node) / f64::from(machine.sockets.max(1));
-    let outside = f64::from(machine.per_node) - per_socket;
-    let (readers, crossing) = match call.collective {
-        Collective::Broadcast | Collective::Scatter => (per_socket, outside),
-        Collective::Reduce => (1.0, per_socket),
-        _ => (per_socket, outside * per_socket),
+    let reduces = call.collective.reduces();
+    let work = Work {
+        reads,
+        locals: f64::from(u8::from(reduces)),
+        writes: if reduces { 1.0 } else { reads },
+        ..Work::default()
     };
-    let crossed = match machine.sockets {
-        0 | 1 => 0.0,
-        _ => crossing * bytes * costs.cross_ns,
+    let flows = match call.collective {
+        Collective::Broadcast | Collective::Scatter => Flows::FromOne,
+        Collective::Reduce => Flows::ToOne,
+        _ => Flows::Spread(f64::from(call.site.machine.per_node)),
     };
-    (readers * reads * bytes * costs.memory_ns).max(crossed)
+    Shared::of(call, call.parts(), work, flows).taken(1.0, bytes)
 }

@@ -1,9 +1,11 @@
 //! Hand-overs: what one costs, and what many in a row do.
 
 use super::call::Call;
+use super::shared::{Flows, Shared, Taken};
 use crate::price::Site;
 use crate::price::cluster::Level;
-use crate::price::costs::{Carrier, Costs};
+use crate::price::costs::{Carrier, LevelCost};
+use crate::price::pairs::{Crossing, Parts};
 
 /// Work of a step on the bytes of a token.
 #[derive(Clone, Copy, Default)]
@@ -39,20 +41,6 @@ pub(super) const FOLD_ON: Work = Work {
     folds: 1.0,
 };
 
-/// Something that many ranks use at once: time for a token beside its bytes, and for a byte, of all
-/// of them together.
-#[derive(Clone, Copy, Default)]
-struct Shared {
-    token_ns: f64,
-    byte_ns: f64,
-}
-
-impl Shared {
-    fn taken(&self, tokens: f64, bytes: f64) -> f64 {
-        tokens * self.token_ns + bytes * self.byte_ns
-    }
-}
-
 /// One kind of hand-over.
 #[derive(Clone, Copy)]
 pub(super) struct Hop {
@@ -60,9 +48,8 @@ pub(super) struct Hop {
     pub core_ns: f64,
     pub core_byte_ns: f64,
     /// The interface of a node, where wires carry the bytes.
-    link: Shared,
-    /// The memory of a socket, the way out of a cache, and that out of a socket.
-    beside: [Shared; 3],
+    link: Taken,
+    beside: Shared,
     /// Ranks of a core.
     pub crowd: f64,
     /// Time in which a core turns to another rank.
@@ -79,13 +66,30 @@ impl Hop {
     }
 
     /// Times of one round of hand-overs, by parts of them at each level: the farthest decides.
-    pub fn among(call: &Call, parts: [f64; 4], work: Work, flows: f64) -> Hop {
+    pub fn among(call: &Call, parts: Parts, work: Work, flows: f64) -> Hop {
+        let shared = Shared::of(call, parts, work, Flows::Spread(flows));
+        Hop::costing(call, farthest(call, parts), (work, flows), shared)
+    }
+
+    /// Times of one round of hand-overs between pairs of a node, all of which wait for the farthest.
+    pub fn between(call: &Call, pairs: &Crossing, work: Work) -> Hop {
+        let shared = Shared::between(call, pairs, work);
+        Hop::costing(call, farthest(call, pairs.parts), (work, 1.0), shared)
+    }
+
+    /// [`Hop::between`] pairs of which a chain of hand-overs meets now one and now another.
+    pub fn by_turns(call: &Call, pairs: &Crossing, work: Work) -> Hop {
+        let shared = Shared::between(call, pairs, work);
+        Hop::costing(call, mean(call, pairs.parts), (work, 1.0), shared)
+    }
+
+    fn costing(
+        call: &Call,
+        (cost, level): (LevelCost, Level),
+        (work, flows): (Work, f64),
+        beside: Shared,
+    ) -> Hop {
         let (costs, machine) = (&call.site.costs, &call.site.machine);
-        let met = Level::ALL
-            .into_iter()
-            .filter(|&level| parts[level as usize] > 0.0);
-        let level = met.last().unwrap_or(Level::Cache);
-        let cost = costs.level(level);
         let by_reader = cost.carrier == Carrier::Reader;
         let fetch_ns = if by_reader {
             cost.byte_ns
@@ -106,8 +110,8 @@ impl Hop {
         }
         let interface = (flows / f64::from(machine.nics.max(1))).max(1.0);
         let link = match by_reader {
-            true => Shared::default(),
-            false => Shared {
+            true => Taken::default(),
+            false => Taken {
                 token_ns: cost.gap_ns * interface,
                 byte_ns: cost.byte_ns * interface * taper(call.site, level),
             },
@@ -117,7 +121,7 @@ impl Hop {
             core_ns,
             core_byte_ns,
             link,
-            beside: beside(call, parts, work, flows),
+            beside,
             crowd,
             switch_ns,
         }
@@ -152,8 +156,7 @@ impl Hop {
     /// Work of so many ranks of a core in turn, or time of memory and of the ways between caches,
     /// whichever is longer.
     fn at_work(&self, bytes: f64, turns: f64) -> f64 {
-        let beside = self.beside.iter().map(|shared| shared.taken(1.0, bytes));
-        beside.fold(self.work(bytes) * turns, f64::max)
+        (self.work(bytes) * turns).max(self.beside.taken(1.0, bytes))
     }
 
     fn work(&self, bytes: f64) -> f64 {
@@ -162,19 +165,33 @@ impl Hop {
 
     /// Time of the interface, where wires carry the bytes.
     fn way(&self, bytes: f64) -> f64 {
-        self.link.taken(1.0, bytes)
+        self.link.by(1.0, bytes)
     }
 
     /// Time of the busiest thing beside the cores.
     fn shared(&self, tokens: f64, bytes: f64) -> f64 {
-        let taken = self.beside.iter().map(|shared| shared.taken(tokens, bytes));
-        taken.fold(self.link.taken(tokens, bytes), f64::max)
+        self.beside
+            .taken(tokens, bytes)
+            .max(self.link.by(tokens, bytes))
     }
 
     /// [`Hop::busy`] while the other ranks of the core wait.
     pub fn busy_alone(&self, tokens: f64, bytes: f64) -> f64 {
         let core = tokens * self.core_ns + bytes * self.core_byte_ns;
         core.max(self.shared(tokens, bytes))
+    }
+
+    /// Time for which the busiest place is taken by one token of `bytes` of each hop.
+    pub fn busy_in_a_row(hops: &[Hop], bytes: f64) -> f64 {
+        let core = hops
+            .iter()
+            .map(|hop| hop.work(bytes) * hop.crowd)
+            .sum::<f64>();
+        let link = hops.iter().map(|hop| hop.way(bytes)).sum::<f64>();
+        let beside = hops
+            .iter()
+            .fold(Shared::default(), |all, hop| all.and(&hop.beside));
+        core.max(link).max(beside.taken(1.0, bytes))
     }
 
     /// Time for which the busiest place is taken by `tokens` tokens of `bytes` together.
@@ -185,37 +202,29 @@ impl Hop {
     }
 }
 
-/// Memory of a socket, and the ways out of a cache and of a socket, for `flows` hand-overs of a node
-/// at once.
-fn beside(call: &Call, parts: [f64; 4], work: Work, flows: f64) -> [Shared; 3] {
-    let (costs, machine) = (&call.site.costs, &call.site.machine);
-    let [cache, socket, node, _] = parts;
-    let (sockets, caches) = (
-        f64::from(machine.sockets.max(1)),
-        f64::from(machine.caches.max(1)),
-    );
-    let away = socket + node;
-    let fetched = match call.cached.tokens {
-        true => away,
-        false => away + cache,
+/// The costs of the farthest level that some parts are at.
+fn farthest(call: &Call, parts: Parts) -> (LevelCost, Level) {
+    let met = Level::ALL
+        .into_iter()
+        .filter(|&level| parts[level as usize] > 0.0);
+    let level = met.last().unwrap_or(Level::Cache);
+    (*call.site.costs.level(level), level)
+}
+
+/// The mean costs of some parts inside a node.
+fn mean(call: &Call, parts: Parts) -> (LevelCost, Level) {
+    let (mut cost, level) = farthest(call, parts);
+    let costs = &call.site.costs;
+    let sum = |of: fn(&LevelCost) -> f64| {
+        let levels = Level::ALL.into_iter();
+        levels
+            .map(|level| parts[level as usize] * of(costs.level(level)))
+            .sum()
     };
-    let own = match call.cached.buffers {
-        true => 0.0,
-        false => work.locals + work.writes,
-    };
-    let way = |part: f64, byte_ns: f64| {
-        let byte_ns = work.reads * part * byte_ns;
-        Shared {
-            token_ns: Costs::LINE_BYTES * byte_ns,
-            byte_ns,
-        }
-    };
-    let memory = Shared {
-        token_ns: 0.0,
-        byte_ns: (work.reads * fetched + own) * costs.memory_ns * flows / sockets,
-    };
-    let out = way(away * flows / (sockets * caches), costs.cache_link_ns);
-    [memory, out, way(node * flows / sockets, costs.cross_ns)]
+    cost.latency_ns = sum(|cost| cost.latency_ns);
+    cost.overhead_ns = sum(|cost| cost.overhead_ns);
+    cost.byte_ns = sum(|cost| cost.byte_ns);
+    (cost, level)
 }
 
 /// How much narrower the network is where many nodes cross leaf switches at once.

@@ -34,7 +34,7 @@ fn one_node(call: &Call) -> Site {
             nodes: 1,
             ..call.site.machine.clone()
         },
-        costs: call.site.costs,
+        ..call.site.clone()
     }
 }
 

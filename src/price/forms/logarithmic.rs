@@ -2,42 +2,47 @@
 
 use super::call::Call;
 use super::exchange::{
-    EXCHANGE, EXCHANGE_FOLD, SIGNAL, cores, crossing, doubling_blocks, exchange, guest_hops,
+    EXCHANGE, EXCHANGE_FOLD, Reach, SIGNAL, cores, doubling_blocks, exchange, guest_hops,
+    guests_in, guests_out, tokens,
 };
 use super::flat::{Row, pipeline};
-use super::hop::{Hop, PASS_ON, Work};
+use super::hop::{FOLD_ON, Hop, PASS_ON, Work};
+use super::shared::{Flows, Shared};
 use crate::plan::Collective;
 use crate::price::cluster::Level;
 
 /// Exchanges among the greatest power of two, and two more hand-overs where that is not all.
 pub(super) fn recursive_doubling(call: &Call) -> Option<f64> {
     let n = call.site.machine.nranks();
-    let (cores, guests) = (cores(n), guest_hops(n));
+    let (cores, guests) = (cores(n), guest_hops(n) > 0.0);
     let powers = || call.distances().filter(move |&d| d < cores);
+    let in_and_out = |work: [Work; 2], bytes: [f64; 2]| match guests {
+        true => {
+            guests_in(call, 1, work[0]).path(bytes[0]) + guests_out(call, 1, work[1]).path(bytes[1])
+        }
+        false => 0.0,
+    };
+    let all = |work, bytes| {
+        let exchanges = powers().map(|d| exchange(call, Reach::Partner, d, work));
+        exchanges.map(|hop| hop.path_of_all(bytes)).sum::<f64>()
+    };
     Some(match call.collective {
         Collective::AllReduce => {
             let chunk = call.geometry.chunk_bytes() as f64;
             let (rounds, bytes) = call.rounds(chunk);
-            let exchanges = powers().map(|d| crossing(call, d, EXCHANGE_FOLD));
-            let path: f64 = exchanges.map(|hop| hop.path_of_all(bytes)).sum();
-            let guest = crossing(call, 1, EXCHANGE_FOLD).path(bytes);
-            rounds * (path + guests * guest)
+            let guests = in_and_out([EXCHANGE_FOLD, EXCHANGE], [bytes; 2]);
+            rounds * (all(EXCHANGE_FOLD, bytes) + guests)
         }
-        Collective::Barrier => {
-            let path: f64 = powers()
-                .map(|d| crossing(call, d, SIGNAL).path_of_all(0.0))
-                .sum();
-            path + guests * crossing(call, 1, SIGNAL).path(0.0)
-        }
+        Collective::Barrier => all(SIGNAL, 0.0) + in_and_out([SIGNAL; 2], [0.0; 2]),
         Collective::Scan | Collective::Exscan => doubling_scan(call),
         Collective::AllGather => {
             let each = call.n / f64::from(cores);
             let blocks: Vec<_> = powers().map(|d| (d, f64::from(d) * each)).collect();
-            let guest = match guests > 0.0 {
-                true => doubling_blocks(call, &[(1, call.n - 1.0)]),
-                false => 0.0,
-            };
-            doubling_blocks(call, &blocks) + guest
+            let known = call.n - 1.0;
+            let most = if guests { known } else { call.n / 2.0 };
+            let (rounds, bytes) = call.packed_rounds(most);
+            let exchanges = tokens(call, Reach::Partner, &blocks, (bytes, EXCHANGE));
+            rounds * (exchanges + in_and_out([EXCHANGE; 2], [bytes, known * bytes]))
         }
         _ => return None,
     })
@@ -55,11 +60,6 @@ fn farthest_inside(call: &Call, aligned: bool) -> u32 {
     call.distances().take(all - crossing).last().unwrap_or(0)
 }
 
-/// Level of ranks that are `distance` apart on one node.
-fn inside(call: &Call, distance: u32) -> Level {
-    call.level(distance.min(call.site.machine.per_node - 1))
-}
-
 /// A hand-over to the rank 2^k further for each k, whatever the number of ranks; one more in
 /// front where the own input does not count.
 fn doubling_scan(call: &Call) -> f64 {
@@ -67,32 +67,31 @@ fn doubling_scan(call: &Call) -> f64 {
     let chunk = call.geometry.chunk_bytes() as f64;
     let (rounds, bytes) = call.rounds(chunk);
     let near = farthest_inside(call, false);
-    let shift = |distance: u32, work: Work| {
-        let hop = match distance > near {
-            false => Hop::at(
-                call,
-                inside(call, distance),
-                work,
-                f64::from(machine.per_node),
-            ),
-            true => {
-                let flows = f64::from(distance.min(machine.per_node));
-                Hop::at(call, Level::Network, work, flows)
-            }
-        };
-        hop.crowded_path(bytes)
+    let shift = |distance: u32, work: Work| match distance > near {
+        false => Hop::by_turns(call, &call.site.pairs.upwards(distance), work),
+        true => {
+            let flows = f64::from(distance.min(machine.per_node));
+            Hop::at(call, Level::Network, work, flows)
+        }
     };
-    let (first, least) = match call.collective {
+    let least = match call.collective {
         // One rank sends, and the other one receives.
         Collective::Exscan if machine.nranks() == 2 => {
             return pipeline(call, Row::Numbers, PASS_ON);
         }
-        Collective::Exscan => (shift(1, EXCHANGE), 1),
-        _ => (0.0, 0),
+        Collective::Exscan => 1,
+        _ => 0,
     };
     let last = machine.nranks() - least;
+    let first = (least > 0).then(|| shift(1, EXCHANGE));
     let doubled = call.distances().filter(|&d| d < last);
-    rounds * (first + doubled.map(|d| shift(d, EXCHANGE_FOLD)).sum::<f64>())
+    let hops: Vec<Hop> = first
+        .into_iter()
+        .chain(doubled.map(|d| shift(d, EXCHANGE_FOLD)))
+        .collect();
+    // Nobody waits for those ahead: while one round is at far ranks, the next one is at near ones.
+    let path: f64 = hops.iter().map(|hop| hop.crowded_path(bytes)).sum();
+    path + (rounds - 1.0) * Hop::busy_in_a_row(&hops, bytes)
 }
 
 /// Exchange k goes to the rank 2^k ahead.
@@ -100,7 +99,9 @@ pub(super) fn dissemination(call: &Call) -> Option<f64> {
     let n = call.site.machine.nranks();
     Some(match call.collective {
         Collective::Barrier => {
-            let hops = call.distances().map(|d| crossing(call, d, SIGNAL));
+            let hops = call
+                .distances()
+                .map(|d| exchange(call, Reach::Ahead, d, SIGNAL));
             hops.map(|hop| hop.crowded_path(0.0)).sum()
         }
         Collective::AllGather => {
@@ -119,13 +120,21 @@ pub(super) fn pairwise(call: &Call) -> Option<f64> {
     let chunk = call.geometry.chunk_bytes() as f64;
     let (rounds, bytes) = call.rounds(chunk);
     let per_node = f64::from(call.site.machine.per_node);
+    let others = call.n - 1.0;
     let exchanges = call.everybody().into_iter().map(|(part, level)| {
-        let hop = Hop::at(call, level, EXCHANGE, per_node);
-        part * (call.n - 1.0) * hop.crowded_path(bytes)
+        let flows = if level == Level::Network {
+            per_node
+        } else {
+            0.0
+        };
+        part * others * Hop::at(call, level, EXCHANGE, flows).crowded_path(bytes)
     });
-    let costs = &call.site.costs;
-    let own = costs.step_ns + bytes * (costs.read_ns + costs.write_ns);
-    Some(rounds * (own + exchanges.sum::<f64>()))
+    // Ranks drift apart: what is shared is busy all the time, or idle all the time.
+    let all = Shared::of(call, call.parts(), EXCHANGE, Flows::Spread(per_node));
+    let exchanges = exchanges
+        .sum::<f64>()
+        .max(all.taken(others, others * bytes));
+    Some(rounds * (call.own(bytes) + exchanges))
 }
 
 /// A binomial tree from or to the root.
@@ -141,24 +150,19 @@ pub(super) fn binomial(call: &Call) -> Option<f64> {
 fn binomial_pieces(call: &Call) -> f64 {
     let chunk = call.geometry.chunk_bytes() as f64;
     let (pieces, bytes) = call.rounds(chunk);
-    let per_node = call.site.machine.per_node;
-    let near = farthest_inside(call, call.is_power() && per_node.is_power_of_two());
-    let hop = |distance: u32, work: Work| match distance > near {
-        true => Hop::at(call, Level::Network, work, 1.0),
-        false => Hop::at(call, inside(call, distance), work, f64::from(per_node)),
-    };
+    let near = near_edges(call);
     let core = |hop: &Hop| hop.core_ns + bytes * hop.core_byte_ns;
     // The child at distance 2^k has k children of its own.
     let (mut path, mut sent, mut below): (f64, f64, f64) = (0.0, 0.0, 0.0);
     let mut children = 0.0;
     for distance in call.distances() {
-        let child = hop(distance, member(call, 0.0, 1.0));
+        let child = edge(call, distance, near, member(call, 0.0, 1.0));
         path += child.path(bytes) + children;
         below = below.max(core(&child) + children);
-        children += core(&hop(distance, member(call, 1.0, 0.0)));
+        children += core(&edge(call, distance, near, member(call, 1.0, 0.0)));
         sent += alone(call, distance, bytes);
     }
-    let top = exchange(call, 1, member(call, 0.0, 0.0));
+    let top = edge(call, 1, near, member(call, 0.0, 0.0));
     path += core(&top) + children;
     if call.collective == Collective::Reduce {
         // The others of the core come first, once.
@@ -166,7 +170,36 @@ fn binomial_pieces(call: &Call) -> f64 {
     }
     let busy = top.busy(1.0, bytes) + children * top.crowd;
     let turn = top.turn(bytes, call.depth()) + children / call.depth();
-    path + (pieces - 1.0) * busy.max(sent).max(below).max(turn)
+    let work = match down(call) {
+        0 => PASS_ON,
+        _ => FOLD_ON,
+    };
+    let shared = Shared::between(call, &call.site.pairs.tree[down(call)], work).taken(1.0, bytes);
+    path.max(shared) + (pieces - 1.0) * busy.max(sent).max(below).max(turn).max(shared)
+}
+
+/// Of the distances of a binomial tree the largest whose edges need not leave a node.
+fn near_edges(call: &Call) -> u32 {
+    let per_node = call.site.machine.per_node;
+    farthest_inside(call, call.is_power() && per_node.is_power_of_two())
+}
+
+/// The hand-over between ranks and their children `distance` ahead.
+fn edge(call: &Call, distance: u32, near: u32, work: Work) -> Hop {
+    if distance > near {
+        return Hop::at(call, Level::Network, work, 1.0);
+    }
+    // Not all edges of a length are busy at once.
+    let parts = call.site.pairs.edges(distance)[0].parts;
+    Hop::among(call, parts, work, 1.0)
+}
+
+/// Which way data go in the tree: down, or up.
+fn down(call: &Call) -> usize {
+    usize::from(matches!(
+        call.collective,
+        Collective::Reduce | Collective::Gather
+    ))
 }
 
 /// Work of a rank of a tree for its children, or for its parent, or for itself alone.
@@ -210,35 +243,51 @@ fn alone(call: &Call, distance: u32, bytes: f64) -> f64 {
     }
 }
 
-/// Blocks pass one by one: the root handles n - 1 of them, after the first has come.
+/// Blocks pass one by one: the root handles n - 1 of them, and its farthest child half of them.
 fn binomial_blocks(call: &Call) -> f64 {
     let chunk = call.geometry.chunk_bytes() as f64;
     let (rounds, bytes) = call.rounds(chunk);
-    let pass = Work {
+    let one = |reads: f64, sends: f64| Work {
         steps: 1.0,
-        reads: 1.0,
-        sends: 1.0,
+        reads,
+        sends,
+        locals: 1.0 - reads,
+        writes: 1.0 - sends,
         ..Work::default()
     };
-    let end = Work {
-        steps: 1.0,
-        reads: 1.0,
-        writes: 1.0,
-        ..Work::default()
+    let near = near_edges(call);
+    let hop = |distance: u32, work: Work| edge(call, distance, near, work);
+    let (pass, send, take) = (one(1.0, 1.0), one(0.0, 1.0), one(1.0, 0.0));
+    let (at_root, at_leaf) = match call.collective {
+        Collective::Gather => (take, send),
+        _ => (send, take),
     };
-    let far = exchange(call, call.site.machine.nranks() / 2, pass);
-    let way: f64 = call
-        .distances()
-        .map(|d| exchange(call, d, pass).path(bytes))
-        .sum();
-    let level = call.site.machine.widest();
-    let last = Hop::at(call, level, end, 1.0);
-    let pace = last
-        .busy_alone(1.0, bytes)
-        .max(far.turn(bytes, call.depth()));
-    let costs = &call.site.costs;
-    let own = costs.step_ns + bytes * (costs.read_ns + costs.write_ns);
-    // The core of the root passes on half of all blocks for each doubling of its ranks.
-    let shared = 1.0 + last.crowd.log2() / 2.0;
-    way + ((rounds * (call.n - 1.0) - 1.0) * pace + rounds * own) * shared
+    let pace = |blocks: f64, hop: Hop| match rounds * blocks > call.depth() {
+        true => hop
+            .busy_alone(1.0, bytes)
+            .max(hop.turn(bytes, call.depth())),
+        false => hop.busy_alone(1.0, bytes),
+    };
+    let (mut root, mut left) = (0.0, call.n - 1.0);
+    for distance in call.distances() {
+        let blocks = f64::from(distance).min(left);
+        left -= blocks;
+        root += blocks * pace(blocks, hop(distance, at_root));
+    }
+    let far = call.distances().last().unwrap_or(1);
+    let half = (call.n / 2.0).floor();
+    let child = half * pace(half, hop(far, pass));
+    // The root copies its own block while the leaf beside it works.
+    let leaf = hop(1, at_leaf).path(bytes);
+    let crowd = root_crowd(&hop(1, pass));
+    let by_root = rounds * root + (rounds - 1.0) * call.own(bytes) + leaf.max(call.own(bytes));
+    let by_child = rounds * child + leaf + hop(far, at_root).path(bytes);
+    let inside = call.distances().filter(|&d| d <= near && crowd > 1.0);
+    let turns: f64 = inside.map(|d| hop(d, pass).path(bytes)).sum();
+    turns + by_root.max(by_child) * crowd
+}
+
+/// The core of the root passes on half of all blocks for each doubling of its ranks.
+fn root_crowd(hop: &Hop) -> f64 {
+    1.0 + hop.crowd.log2() / 2.0
 }

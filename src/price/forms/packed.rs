@@ -1,8 +1,11 @@
 //! Exchanges whose tokens hold many blocks, and casts: one writes what all read.
 
 use super::call::Call;
-use super::exchange::{EXCHANGE, EXCHANGE_FOLD, cores, crossing, doubling_blocks, tokens};
+use super::exchange::{
+    EXCHANGE, EXCHANGE_FOLD, Reach, cores, doubling_blocks, exchange, guests_in, guests_out, tokens,
+};
 use super::hop::{Hop, Work};
+use super::shared::{Flows, Shared};
 use super::spread::{RECEIVE, phase, two_shot, two_shot_by_cast};
 use crate::plan::Collective;
 use crate::price::cluster::Level;
@@ -10,6 +13,8 @@ use crate::price::costs::Carrier;
 
 /// Blocks that PAT aggregates in one token at most.
 const AGGREGATED: f64 = 32.0;
+/// Bytes of the smallest piece that is not the last: 64 elements, of four bytes.
+const LEAST_PIECE: f64 = 256.0;
 
 /// Halves out, and back.
 pub(super) fn halving_doubling(call: &Call) -> Option<f64> {
@@ -41,14 +46,17 @@ fn halvings((members, stride): (u32, u32)) -> Vec<(u32, f64)> {
 pub(super) fn halve_and_double(call: &Call, among: (u32, u32), bytes: f64) -> f64 {
     let exchanges = halvings(among);
     let cores = cores(among.0);
-    let piece = bytes / f64::from(cores);
-    let out = tokens(call, &exchanges, piece, EXCHANGE_FOLD);
-    let back = tokens(call, &exchanges, piece, EXCHANGE);
+    // Pieces begin at lines, so that of few bytes the first ones have all.
+    let piece = (bytes / f64::from(cores)).max(LEAST_PIECE.min(bytes));
+    let held = |&(distance, pieces): &(u32, f64)| (distance, pieces.min(bytes / piece.max(1.0)));
+    let exchanges: Vec<_> = exchanges.iter().map(held).collect();
+    let out = tokens(call, Reach::Partner, &exchanges, (piece, EXCHANGE_FOLD));
+    let back = tokens(call, Reach::Partner, &exchanges, (piece, EXCHANGE));
     let guest = match among.0 == cores {
         true => 0.0,
         false => {
-            crossing(call, among.1, EXCHANGE).path(bytes)
-                + crossing(call, among.1, EXCHANGE_FOLD).path(bytes)
+            guests_out(call, among.1, EXCHANGE).path(bytes)
+                + guests_in(call, among.1, EXCHANGE_FOLD).path(bytes)
         }
     };
     out + back + guest
@@ -64,12 +72,24 @@ pub(super) fn halve_blocks(call: &Call, among: (u32, u32), bytes: f64) -> f64 {
     let members = f64::from(among.0);
     // Blocks of all members that a core stands for.
     let each = members / f64::from(cores);
-    let path = tokens(call, &halvings(among), bytes * each, work);
-    let guest = match among.0 == cores {
-        true => 0.0,
-        false => crossing(call, among.1, work).path(bytes * members),
+    let path = tokens(call, Reach::Partner, &halvings(among), (bytes * each, work));
+    if among.0 == cores {
+        return path;
+    }
+    // All blocks go in two tokens, in or out, and the own one by itself the other way.
+    let all = bytes * members;
+    let (one, two) = match call.collective {
+        Collective::AllGather => (
+            guests_in(call, among.1, work),
+            guests_out(call, among.1, work),
+        ),
+        _ => (
+            guests_out(call, among.1, EXCHANGE),
+            guests_in(call, among.1, work),
+        ),
     };
-    path + guest
+    let ends = one.path(bytes) + two.path(all) + two.busy_alone(1.0, 0.0);
+    path + ends + 2.0 * call.own(bytes)
 }
 
 /// One token for every bit of the distance.
@@ -87,13 +107,13 @@ pub(super) fn bruck(call: &Call) -> Option<f64> {
             // Blocks that were there and blocks that came go in one token each.
             let (rounds, bytes) = call.packed_rounds(call.n / 2.0);
             let token = bytes * call.n / 4.0;
-            let exchange = |d| {
-                let hop = crossing(call, d, EXCHANGE);
-                hop.crowded_path(token) + hop.crowded_path(token) - hop.latency_ns
+            let both = |d| {
+                let hop = exchange(call, Reach::Ahead, d, EXCHANGE);
+                2.0 * hop.crowded_path(token)
             };
             let costs = &call.site.costs;
             let own = costs.step_ns + bytes * (costs.read_ns + costs.write_ns);
-            Some(rounds * (own + call.distances().map(exchange).sum::<f64>()))
+            Some(rounds * (own + call.distances().map(both).sum::<f64>()))
         }
         _ => None,
     }
@@ -115,13 +135,24 @@ pub(super) fn pat(call: &Call) -> Option<f64> {
     let mut time = 0.0;
     for &distance in far {
         let blocks = (call.n / f64::from(distance) / 2.0).ceil();
-        time += crossing(call, distance, work).path_of_all(blocks * bytes);
+        time += exchange(call, Reach::Ahead, distance, work).path_of_all(blocks * bytes);
     }
     // Below `width` each token holds the blocks of that distance in all trees.
     let blocks = (call.n / width).ceil();
     for step in 1..width as u32 {
         let distance = 1u32 << step.trailing_zeros();
-        time += crossing(call, distance, work).path_of_all(blocks * bytes);
+        time += exchange(call, Reach::Ahead, distance, work).path_of_all(blocks * bytes);
+    }
+    if call.collective == Collective::ReduceScatter {
+        // Sums begin as copies of the own blocks, those of half of the ranks.
+        let copied = Work {
+            locals: 1.0,
+            writes: 1.0,
+            ..Work::default()
+        };
+        let begun = if width > 1.0 { call.n / 2.0 } else { call.n };
+        let flows = f64::from(call.site.machine.per_node);
+        time += Hop::at(call, Level::Cache, copied, flows).busy(1.0, begun * bytes);
     }
     Some(rounds * time)
 }
@@ -150,17 +181,26 @@ pub(super) fn nvls(call: &Call) -> Option<f64> {
 
 /// One token of `bytes` cast by each rank (or one), and `reads` of them read by each.
 fn cast_to_all(call: &Call, bytes: f64, reads: f64) -> f64 {
-    let costs = &call.site.costs;
-    let publish = cast_write(call, bytes);
+    let publish = cast_write(call, bytes) + call.site.costs.step_ns;
     let read = phase(call, reads, bytes, RECEIVE, true);
-    let links = cast_links(call, bytes) * if reads > 1.0 { flows(call) } else { 1.0 };
-    publish + costs.step_ns + read.latency + links + read.core
+    let links = cast_links(call, bytes);
+    if reads > 1.0 {
+        return publish + call.served_ns() + links * flows(call) + read.core;
+    }
+    // While readers wait for the line, the links carry it to those before.
+    let shared = shared_by_all(call, bytes);
+    publish + links + (call.served_ns() + read.core).max(read.latency + shared)
+}
+
+/// Time of memory and of the ways between caches for one cast.
+fn shared_by_all(call: &Call, bytes: f64) -> f64 {
+    Shared::of(call, call.parts(), RECEIVE, Flows::FromOne).taken(1.0, bytes)
 }
 
 fn cast_busy(call: &Call, bytes: f64) -> f64 {
     let read = phase(call, 1.0, bytes, RECEIVE, true).core;
     cast_write(call, bytes)
-        .max(read)
+        .max(read.max(shared_by_all(call, bytes)))
         .max(cast_links(call, bytes))
 }
 

@@ -1,8 +1,10 @@
 //! Chain, double binary tree, two-shot: the data is cut up, and all ranks work on all of it.
 
 use super::call::Call;
-use super::flat::{Row, inside, pipeline};
+use super::flat::{Row, inside, pipeline, pipeline_beside};
 use super::hop::{FOLD_ON, Hop, PASS_ON, Work, taper};
+use super::packed::nvls;
+use super::shared::{Flows, Shared};
 use crate::plan::Collective;
 use crate::price::cluster::Level;
 use crate::price::costs::Carrier;
@@ -51,7 +53,7 @@ pub(super) fn chain(call: &Call) -> Option<f64> {
         Collective::Reduce => Some(pipeline(call, Row::Ring, FOLD_ON)),
         Collective::Scan => Some(pipeline(call, Row::Numbers, SCAN_ON)),
         Collective::Exscan if call.n <= 2.0 => Some(pipeline(call, Row::Numbers, PASS_ON)),
-        Collective::Exscan => Some(pipeline(call, Row::Numbers, EXSCAN_ON)),
+        Collective::Exscan => Some(pipeline_beside(call, Row::Numbers, FOLD_ON, EXSCAN_ON)),
         _ => None,
     }
 }
@@ -132,19 +134,21 @@ pub(super) fn phase(call: &Call, count: f64, bytes: f64, work: Work, all: bool) 
         let turns = if all { crowd } else { 1.0 };
         phase.core = (phase.core + call.site.costs.switch_ns) * turns;
     }
-    if all && machine.sockets > 1 && work.reads > 0.0 {
-        // Bytes that cross between the sockets of a node.
-        let per_socket = f64::from(machine.per_node / machine.sockets.max(1));
-        let outside = f64::from(machine.per_node) - per_socket;
-        let crossed = per_socket * outside * bytes * call.site.costs.cross_ns;
-        phase.core = phase.core.max(crossed * count / (call.n - 1.0));
-    }
+    let flows = match all {
+        true => Flows::Spread(f64::from(machine.per_node)),
+        false => Flows::ToOne,
+    };
+    let shared = Shared::of(call, call.parts(), work, flows);
+    phase.core = phase.core.max(shared.taken(count, count * bytes));
     phase
 }
 
-/// Slices to their owners, results from them.
+/// Slices to their owners, results from them; on one node results are cast.
 pub(super) fn two_shot(call: &Call) -> Option<f64> {
-    two_shots(call, false)
+    match call.collective {
+        Collective::AllReduce | Collective::AllGather if call.site.machine.nodes == 1 => nvls(call),
+        _ => two_shots(call, false),
+    }
 }
 
 /// Two shots where an owner writes its result once for all.
@@ -182,6 +186,9 @@ pub(super) fn gather_slices(call: &Call, bytes: f64, cast: bool) -> f64 {
     let mut out = phase(call, copied, bytes, copies, true);
     out.core += call.own(bytes);
     out.link = (out.link).max(phase(call, others, bytes, copies, true).link);
+    if cast {
+        out.latency = out.latency.max(call.served_ns());
+    }
     out.time() + phase(call, others, bytes, RECEIVE, true).core
 }
 
