@@ -1,4 +1,4 @@
-//! What of a call stays in the last-level caches, and so costs no memory.
+//! Parts of a call that stay in the last-level caches, and so cost no memory.
 //!
 //! The ranks of a cache share it. A token that goes from one of them to another is still there when
 //! it is read, as long as a connection of each of them fits: ranks hand over through few
@@ -7,7 +7,7 @@
 
 use super::costs::Costs;
 
-/// What stays in the caches.
+/// Parts of a call that stay in the caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cached {
     /// Tokens between the ranks of a cache.
@@ -17,8 +17,8 @@ pub struct Cached {
 }
 
 impl Cached {
-    /// Where caches have so many ranks, each with buffers of `buffer_bytes`, over connections of
-    /// `connection_bytes`.
+    /// Asks whether they fit: so many ranks of a cache, each with buffers of `buffer_bytes`, over
+    /// connections of `connection_bytes`.
     pub fn of(costs: &Costs, of_cache: f64, buffer_bytes: f64, connection_bytes: f64) -> Cached {
         let fits = |bytes: f64| of_cache * bytes <= costs.cache_bytes;
         Cached {

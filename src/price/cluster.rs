@@ -223,10 +223,15 @@ impl Cluster {
 
     /// The farthest level that any two ranks have between them.
     pub fn widest(&self) -> Level {
-        match self.seating {
-            _ if self.nodes > 1 => Level::Network,
-            Seating::Block => self.level(0, self.per_node - 1),
-            _ => self.farthest((1..self.per_node).map(|rank| (0, rank))),
+        let several = |groups: u32| groups.min(self.per_node) > 1;
+        if self.nodes > 1 {
+            Level::Network
+        } else if several(self.sockets) {
+            Level::Node
+        } else if several(self.caches_of_node()) {
+            Level::Socket
+        } else {
+            Level::Cache
         }
     }
 

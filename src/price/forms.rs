@@ -20,6 +20,7 @@ mod logarithmic;
 mod packed;
 mod shared;
 mod spread;
+mod work;
 
 use super::{Cached, Site};
 use crate::plan::{Algorithm, Collective, Geometry};
@@ -63,7 +64,7 @@ pub fn time_ns(
         Algorithm::Pairwise => logarithmic::pairwise(&call)?,
         Algorithm::Chain => spread::chain(&call)?,
         Algorithm::Tree => spread::tree(&call)?,
-        Algorithm::TwoShot => spread::two_shot(&call)?,
+        Algorithm::TwoShot => packed::two_shot_or_casts(&call)?,
         Algorithm::HalvingDoubling => packed::halving_doubling(&call)?,
         Algorithm::Bruck => packed::bruck(&call)?,
         Algorithm::Pat => packed::pat(&call)?,

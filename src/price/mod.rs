@@ -33,7 +33,7 @@ pub use cached::Cached;
 pub use cluster::{Cluster, Level};
 pub use costs::{Carrier, Costs, LevelCost, LinesCost};
 pub use links::{LinkPlace, Links};
-pub use pairs::{Pairs, Parts};
+pub use pairs::{LevelParts, NodePairs};
 pub use seating::{CacheSeat, KnownSeat, SeatList, Seating};
 
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub struct Site {
     /// Where the ranks are.
     pub machine: Cluster,
     /// The pairs of a node of it.
-    pub pairs: Arc<Pairs>,
+    pub pairs: Arc<NodePairs>,
     /// Costs of all that ranks do.
     pub costs: Costs,
 }
@@ -54,12 +54,12 @@ impl Site {
     pub fn new(machine: &Cluster, costs: &Costs) -> Site {
         Site {
             machine: machine.clone(),
-            pairs: Arc::new(Pairs::of(machine)),
+            pairs: Arc::new(NodePairs::of(machine)),
             costs: *costs,
         }
     }
 
-    /// The same ranks at other costs.
+    /// Prices these ranks at other costs.
     pub fn at(&self, costs: &Costs) -> Site {
         Site {
             costs: *costs,

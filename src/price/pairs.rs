@@ -1,24 +1,25 @@
-//! Pairs: at which levels the ranks of a node meet, counted once for all prices of a machine.
+//! Pairs of ranks: at which levels those of a node meet, counted once for all prices of a machine.
 //!
-//! **Problem.** An exchange between all ranks and those some distance away crosses what only part of
-//! the pairs cross, and which part that is has no formula where ranks are dealt by a list, or where
-//! their number is no power of two.
+//! **Problem.** An exchange between all ranks and those some distance away crosses what only part
+//! of the pairs cross, and which part that is has no formula where ranks are dealt by a list, or
+//! where their number is no power of two.
 //!
 //! **Idea.** Distances are powers of two, so there are few; all pairs of a node are counted.
 //!
-//! **Terms.** *Parts*: which part of some pairs meets at each level. *Core*, *guest*: where exchanges
-//! want a power of two, the first ranks form pairs, of which the second one takes part for both.
+//! **Terms.** *Parts*: which part of some pairs meets at each level. *Core*, *guest*: where
+//! exchanges want a power of two, the first ranks form pairs, of which the second one takes part
+//! for both.
 
 use super::cluster::{Cluster, Level};
 
-/// Parts at each level.
-pub type Parts = [f64; 4];
+/// Parts of some pairs at each level.
+pub type LevelParts = [f64; 4];
 
 /// Hand-overs of some pairs, all at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Crossing {
     /// Parts of them at each level.
-    pub parts: Parts,
+    pub parts: LevelParts,
     /// How many there are.
     pub count: f64,
     /// Most that come to a socket, from other caches and from inside caches.
@@ -31,23 +32,47 @@ pub struct Crossing {
     pub socket: f64,
 }
 
+/// Sockets and caches of the ranks of a node.
+struct Seats {
+    of: Vec<[usize; 2]>,
+    sockets: usize,
+    caches: usize,
+}
+
+impl Seats {
+    fn of(machine: &Cluster) -> Seats {
+        let seat = |rank| [machine.socket_of(rank), machine.cache_of(rank)];
+        Seats {
+            of: (0..machine.per_node)
+                .map(|rank| seat(rank).map(|part| part as usize))
+                .collect(),
+            sockets: machine.sockets.max(1) as usize,
+            caches: machine.caches_of_node() as usize,
+        }
+    }
+
+    fn level(&self, a: [usize; 2], b: [usize; 2]) -> Level {
+        match (a[0] == b[0], a[1] == b[1]) {
+            (false, _) => Level::Node,
+            (true, false) => Level::Socket,
+            (true, true) => Level::Cache,
+        }
+    }
+}
+
 impl Crossing {
     /// By writers and readers.
-    fn of(machine: &Cluster, pairs: impl Iterator<Item = (u32, u32)>) -> Crossing {
-        let sockets = machine.sockets.max(1) as usize;
+    fn of(seats: &Seats, pairs: impl Iterator<Item = (u32, u32)>) -> Crossing {
         let mut parts = [0.0; 4];
-        let mut into = vec![[0.0; 2]; sockets];
-        let (mut cache, mut socket) = (
-            vec![0.0; machine.caches_of_node() as usize],
-            vec![0.0; sockets],
-        );
+        let mut into = vec![[0.0; 2]; seats.sockets];
+        let (mut cache, mut socket) = (vec![0.0; seats.caches], vec![0.0; seats.sockets]);
         for (writer, reader) in pairs {
-            let level = machine.level(writer, reader);
+            let (from, to) = (seats.of[writer as usize], seats.of[reader as usize]);
+            let level = seats.level(from, to);
             parts[level as usize] += 1.0;
-            into[machine.socket_of(reader) as usize][usize::from(level == Level::Cache)] += 1.0;
-            cache[machine.cache_of(writer) as usize] += f64::from(u8::from(level > Level::Cache));
-            socket[machine.socket_of(writer) as usize] +=
-                f64::from(u8::from(level > Level::Socket));
+            into[to[0]][usize::from(level == Level::Cache)] += 1.0;
+            socket[from[0]] += f64::from(u8::from(level > Level::Socket));
+            cache[from[1]] += f64::from(u8::from(level > Level::Cache));
         }
         let count: f64 = parts.iter().sum();
         let most = |counts: &mut dyn Iterator<Item = f64>| counts.fold(0.0, f64::max);
@@ -64,7 +89,7 @@ impl Crossing {
 
 /// The ranks of a node, and what they share with each other.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Pairs {
+pub struct NodePairs {
     /// [`Cluster::company`].
     pub company: [f64; 3],
     /// [`Cluster::along`].
@@ -77,7 +102,7 @@ pub struct Pairs {
     exchanges: Vec<Crossing>,
     /// Ranks and those 2^k ahead, around the node, by k.
     ahead: Vec<Crossing>,
-    /// [`Pairs::ahead`] without those around the node.
+    /// [`NodePairs::ahead`] without those around the node.
     upwards: Vec<Crossing>,
     /// From guests to their hosts, and back.
     pub guests: [Crossing; 2],
@@ -87,26 +112,29 @@ pub struct Pairs {
     pub tree: [Crossing; 2],
 }
 
-impl Pairs {
+impl NodePairs {
     /// The pairs of a node of the machine.
-    pub fn of(machine: &Cluster) -> Pairs {
-        let n = machine.per_node;
+    pub fn of(machine: &Cluster) -> NodePairs {
+        let (n, seats) = (machine.per_node, Seats::of(machine));
         let bits = n.ilog2();
         let (cores, guests) = (1 << bits, n - (1 << bits));
         // `algo::cores` says who is one.
-        let member = |number: u32| match number < guests {
-            true => 2 * number + 1,
-            false => number + guests,
+        let member = |number: u32| {
+            if number < guests {
+                2 * number + 1
+            } else {
+                number + guests
+            }
         };
         let exchange = |bit: u32| {
             let partners = |number: u32| (member(number), member(number ^ (1 << bit)));
-            Crossing::of(machine, (0..cores).map(partners))
+            Crossing::of(&seats, (0..cores).map(partners))
         };
         let ahead =
-            |bit: u32| Crossing::of(machine, (0..n).map(|rank| (rank, (rank + (1 << bit)) % n)));
+            |bit: u32| Crossing::of(&seats, (0..n).map(|rank| (rank, (rank + (1 << bit)) % n)));
         let upwards = |bit: u32| {
             let ranks = 0..n.saturating_sub(1 << bit);
-            Crossing::of(machine, ranks.map(|rank| (rank, rank + (1 << bit))))
+            Crossing::of(&seats, ranks.map(|rank| (rank, rank + (1 << bit))))
         };
         let children = |bit: u32| {
             let parents = (0..n).step_by(2 << bit);
@@ -117,12 +145,12 @@ impl Pairs {
         let both = |edges: &[(u32, u32)]| {
             let up = edges.iter().map(|&(a, b)| (b, a));
             [
-                Crossing::of(machine, edges.iter().copied()),
-                Crossing::of(machine, up),
+                Crossing::of(&seats, edges.iter().copied()),
+                Crossing::of(&seats, up),
             ]
         };
         let every = |edges: &mut dyn Iterator<Item = (u32, u32)>| both(&edges.collect::<Vec<_>>());
-        Pairs {
+        NodePairs {
             company: machine.company(),
             along: machine.along(),
             around: machine.around(),
@@ -173,7 +201,7 @@ mod tests {
     #[test]
     fn parts_are_those_of_the_pairs() {
         // Two sockets with two caches of four ranks each.
-        let block = Pairs::of(&Cluster {
+        let block = NodePairs::of(&Cluster {
             sockets: 2,
             caches: 2,
             ..Cluster::uniform(1, 16)
@@ -186,7 +214,7 @@ mod tests {
             (block.upwards(1).count, block.upwards(8).count),
             (15.0, 8.0)
         );
-        let cyclic = Pairs::of(&Cluster::listed(1, in_turn(16, 2, 2)));
+        let cyclic = NodePairs::of(&Cluster::listed(1, in_turn(16, 2, 2)));
         assert_eq!(cyclic.exchange(1).parts, [0.0, 0.0, 1.0, 0.0]);
         assert_eq!(cyclic.exchange(8).parts, [0.0, 1.0, 0.0, 0.0]);
         assert_eq!(cyclic.company, block.company);
@@ -196,7 +224,7 @@ mod tests {
         assert_eq!([up.into, down.into], [[8.0, 0.0]; 2]);
         assert_eq!(block.tree.map(|all| all.socket), [1.0; 2]);
         // Two guests, 0 and 2: the cores are 1, 3, 4 and 5 in two caches of three.
-        let odd = Pairs::of(&Cluster {
+        let odd = NodePairs::of(&Cluster {
             sockets: 2,
             ..Cluster::uniform(1, 6)
         });

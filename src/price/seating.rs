@@ -4,8 +4,8 @@
 //! in order of the cores, to the sockets in turn (Slurm, unless told otherwise), or as somebody
 //! wrote down.
 //!
-//! **Idea.** One rule needs no table, however many ranks there are: in order and evenly. All else is
-//! a list of [`CacheSeat`]s, one for each rank of a node; every node is dealt alike.
+//! **Idea.** One rule needs no table, however many ranks there are: in order and evenly. All else
+//! is a list of [`CacheSeat`]s, one for each rank of a node; every node is dealt alike.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The expected time of a call: prices, where slots and slices are those of the choice.
 
-use super::ProtocolChoice;
 use super::geometry::geometry;
+use super::{Choice, ProtocolChoice};
 use crate::plan::{Algorithm, Collective, Protocol};
 use crate::price::{Cluster, Costs, Site, forms};
 
@@ -41,26 +41,28 @@ impl Predictor {
 
     /// The time of a call in nanoseconds; `None` where there is no closed form. `bytes` is what the
     /// call's count says: all data, or one rank's block.
-    pub fn time_ns(
-        &self,
-        collective: Collective,
-        (algorithm, protocol): (Algorithm, ProtocolChoice),
-        bytes: usize,
-        channels: u16,
-    ) -> Option<f64> {
+    pub fn time_ns(&self, collective: Collective, choice: &Choice, bytes: usize) -> Option<f64> {
+        let (algorithm, protocol) = (choice.algorithm, choice.protocol);
         let geometry = geometry(collective, algorithm, protocol, self.memory);
         let site = &self.sites[protocol.of_pairs() as usize];
-        forms::time_ns((collective, algorithm), bytes, channels, geometry, site)
+        let way = (collective, algorithm);
+        forms::time_ns(way, bytes, choice.channels, geometry, site)
     }
 }
 
 /// The time of one call, see [`Predictor::time_ns`].
 pub fn predict(
     collective: Collective,
-    way: (Algorithm, ProtocolChoice),
+    (algorithm, protocol): (Algorithm, ProtocolChoice),
     bytes: usize,
     channels: u16,
     setting: &Setting,
 ) -> Option<f64> {
-    Predictor::of(setting).time_ns(collective, way, bytes, channels)
+    let choice = Choice {
+        algorithm,
+        channels,
+        protocol,
+        composed: false,
+    };
+    Predictor::of(setting).time_ns(collective, &choice, bytes)
 }

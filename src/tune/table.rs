@@ -334,23 +334,20 @@ impl Table {
         let (collective, algorithm) = (entry.collective, entry.algorithm);
         let way = (algorithm, protocol);
         let measured = inputs.measured.time_ns(collective, way, bytes);
-        let (time_ns, channels) = match measured {
-            Some((time_ns, channels)) => (time_ns, self.channels(channels, bytes, entry.channels)),
-            None => {
-                let channels = self.channels(0, bytes, entry.channels);
-                // Without a closed form an algorithm runs where nothing else does.
-                let time_ns = (self.predictor).time_ns(collective, way, bytes, channels);
-                (time_ns.unwrap_or(f64::MAX), channels)
-            }
+        let channels = measured.map_or(0, |(_, channels)| channels);
+        let choice = Choice {
+            algorithm,
+            channels: self.channels(channels, bytes, entry.channels),
+            protocol,
+            composed: false,
         };
+        // Without a closed form an algorithm runs where nothing else does.
+        let expected = || self.predictor.time_ns(collective, &choice, bytes);
+        let known = measured.map(|(time_ns, _)| time_ns);
+        let time_ns = known.or_else(expected).unwrap_or(f64::MAX);
         let sound = time_ns.is_finite() && time_ns > 0.0;
         Candidate {
-            choice: Choice {
-                algorithm,
-                channels,
-                protocol,
-                composed: false,
-            },
+            choice,
             time_ns: if sound { time_ns } else { f64::MAX },
             measured: measured.is_some(),
         }

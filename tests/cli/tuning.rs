@@ -135,8 +135,8 @@ fn explain_says_which_file_and_which_variable_decided() {
     );
 }
 
-/// Of a broadcast in one shot every rank reads the root's line: ranks dealt in order, in turn, and
-/// as a file says, on a machine of four caches.
+/// Of a broadcast in one shot every rank reads the root's line, and by the ring it passes each
+/// cache once: ranks dealt in order, in turn, and as a file says, on a machine of four caches.
 #[test]
 fn sim_counts_by_the_binding_of_ranks() {
     let by = |algorithm: &str, bind: &str, more: &str| {
@@ -155,9 +155,14 @@ fn sim_counts_by_the_binding_of_ranks() {
     let of = |bind: &str, more: &str| by("oneshot", bind, more);
     let counted = "-n 12 --sockets 2 --caches 2";
     assert_eq!(by("ring", "block", counted), [8, 2, 1]);
-    assert_eq!(by("ring", "cyclic", counted), [0, 0, 11]);
+    assert_eq!(by("ring", "cyclic", counted), [8, 2, 1]);
+    assert_eq!(by("binomial", "cyclic", counted), [3, 2, 6]);
     assert_eq!(of("block", counted), [2, 3, 6]);
     assert_eq!(of("cyclic", counted), [2, 3, 6]);
+    has(
+        &ok("explain all_reduce 1M -n 8 --sockets 2 --bind cyclic"),
+        &["ring        0 2 4 6 1 3 5 7"],
+    );
     let machine = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../../tests/data/topo/amd_l3_clusters.xml"

@@ -308,7 +308,7 @@ fn memory_and_the_ways_out_of_caches_carry_what_leaves_them() {
     // Each rank takes 6 of 4 chunks, reads its input once and writes its output.
     let passed = 4 * (6 + 4 + 4) * bytes as u64 / 4;
     assert_eq!(of(&large, LinkPlace::Memory).0, passed);
-    let costs = Costs::default();
+    let (costs, bytes) = (Costs::default(), 1 << 12);
     let apart = run(four_caches(8), 8 * bytes, &costs);
     let carried = 2 * 7 * bytes as u64;
     let (left, busy_ns) = of(&apart, LinkPlace::CacheOut);

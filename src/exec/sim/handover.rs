@@ -79,8 +79,8 @@ impl<'a> HandOvers<'a> {
                 Carrier::Reader => {
                     byte_ns += cost.byte_ns;
                     let pair = (writer, rank, level);
-                    let token = (bytes, self.cached.tokens);
-                    fetched = fetched.max(self.links.fetch(pair, start, token, costs));
+                    let stays = self.cached.tokens;
+                    fetched = fetched.max(self.links.fetch(pair, start, bytes, stays, costs));
                 }
             }
         }
@@ -127,7 +127,7 @@ impl<'a> HandOvers<'a> {
             // Readers of a line that were served before, by level.
             let mut served = [0u32; 4];
             for wire in self.ranks.targets(target) {
-                self.publish(wire as u32, bytes, &mut served, (end, action));
+                self.publish(wire as u32, bytes, &mut served, end, action);
             }
         }
         for number in 0..u32::from(flat.srcs) {
@@ -138,13 +138,7 @@ impl<'a> HandOvers<'a> {
         }
     }
 
-    fn publish(
-        &mut self,
-        wire: u32,
-        bytes: u64,
-        served: &mut [u32; 4],
-        (end, action): (Time, u32),
-    ) {
+    fn publish(&mut self, wire: u32, bytes: u64, served: &mut [u32; 4], end: Time, action: u32) {
         let state = &mut self.ranks.wires[wire as usize];
         state.sent += 1;
         let level = self.job.machine.level(state.writer, state.reader);

@@ -26,7 +26,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// What of it stays in caches.
+    /// Parts of it that stay in caches.
     pub(super) fn cached(&self) -> Cached {
         let blocks = f64::from(self.blocks.0) + f64::from(self.blocks.1);
         let buffer_bytes = (self.count * self.element_bytes) as f64 * blocks;

@@ -84,22 +84,23 @@ impl LinkTable {
         (start, start + taken)
     }
 
-    /// A token that the core of `reader` fetches: when memory, unless it `stays` in their cache, and
-    /// the ways out of caches and sockets are done.
+    /// A token that the core of `reader` fetches: when memory, unless it `stays` in their cache,
+    /// and the ways out of caches and sockets are done.
     pub fn fetch(
         &mut self,
         (writer, reader, level): (u32, u32, Level),
         now: Time,
-        (bytes, stays): (u64, bool),
+        bytes: u64,
+        stays: bool,
         costs: &Costs,
     ) -> Time {
-        if level == Level::Cache {
-            return match stays {
-                true => now,
-                false => self.memory(reader, now, bytes, costs),
-            };
+        if level == Level::Cache && stays {
+            return now;
         }
         let mut end = self.memory(reader, now, bytes, costs);
+        if level == Level::Cache {
+            return end;
+        }
         // The line that announces a token comes the same way.
         let over = |byte_ns: f64| (Costs::LINE_BYTES * byte_ns, byte_ns);
         let out = self.links.cache_out(writer);

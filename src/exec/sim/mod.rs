@@ -7,17 +7,17 @@
 //! comes out is the time, the load of every link, and the *critical path*: the chain of steps of
 //! which none could have been later without delaying the end.
 //!
-//! **The model.** LogGP per level (see [`crate::price`]). A step of a lane occupies the
-//! core of its rank; a core serves one lane until that has to wait, then the lane of its ranks that
-//! has waited longest. Where the reader carries the bytes, they occupy its core, and beside it the
-//! memory of its socket and the links out of caches and sockets that they pass; what stays in a
-//! cache ([`crate::price::Cached`]) occupies no memory, and own buffers do if they are too large
-//! for it. The readers of one line see it one after the other. Where wires carry the bytes, they
-//! pass the links one after the other. **Contention: a link serves tokens one at a time, in the order in which they reach it**
-//! (first come, first served; several tokens never share a link); a token's head goes on to the
-//! next link while its tail is still on this one (cut-through), and links hold back nobody
-//! upstream. Slots are credits: a writer waits until the reader's release has travelled back.
-//! Everything is integers (picoseconds) in one thread, so equal inputs give equal results.
+//! **The model.** LogGP per level (see [`crate::price`]). A step of a lane occupies the core of its
+//! rank; a core serves one lane until that has to wait, then the lane of its ranks that has waited
+//! longest. Where the reader carries the bytes, they occupy its core, and beside it the memory of
+//! its socket and the links out of caches and sockets that they pass; what stays in a cache
+//! ([`crate::price::Cached`]) occupies no memory, and own buffers do if they are too large for it.
+//! The readers of one line see it one after the other. Where wires carry the bytes, they pass the
+//! links one after the other. **Contention: a link serves tokens one at a time, in the order in
+//! which they reach it** (first come, first served; several tokens never share a link); a token's
+//! head goes on to the next link while its tail is still on this one (cut-through), and links hold
+//! back nobody upstream. Slots are credits: a writer waits until the reader's release has travelled
+//! back. Everything is integers (picoseconds) in one thread, so equal inputs give equal results.
 //!
 //! **Memory.** A plan is made, flattened into shared arrays and dropped before the next one is
 //! made; 16 bytes remain of every executed step, from which the critical path is read backwards.

@@ -1,9 +1,10 @@
 //! Bundle: the messages of all pairs at once.
 
 use super::call::Call;
-use super::hop::{Work, taper};
+use super::hop::taper;
 use super::levels::ordered;
-use super::shared::{Flows, Shared};
+use super::shared::{Commons, Flows};
+use super::work::Work;
 use crate::plan::Collective;
 use crate::price::costs::Carrier;
 
@@ -74,7 +75,7 @@ pub(super) fn bundle(call: &Call) -> Option<f64> {
 }
 
 /// Memory and the ways between caches, where every pair has a message.
-fn beside(call: &Call, sends: f64, receives: f64) -> Shared {
+fn beside(call: &Call, sends: f64, receives: f64) -> Commons {
     // A rank that sends copies its own block beside.
     let work = |reads: f64, locals: f64| Work {
         reads,
@@ -86,10 +87,10 @@ fn beside(call: &Call, sends: f64, receives: f64) -> Shared {
     match call.collective {
         Collective::AllToAll => {
             let all = Flows::Spread(f64::from(call.site.machine.per_node));
-            Shared::of(call, parts, work(receives, sends), all)
+            Commons::of(call, parts, work(receives, sends), all)
         }
-        Collective::Gather => Shared::of(call, parts, work(receives, 0.0), Flows::ToOne),
-        Collective::Scatter => Shared::of(call, parts, work(1.0, 1.0), Flows::FromOne),
-        _ => Shared::default(),
+        Collective::Gather => Commons::of(call, parts, work(receives, 0.0), Flows::ToOne),
+        Collective::Scatter => Commons::of(call, parts, work(1.0, 1.0), Flows::FromOne),
+        _ => Commons::default(),
     }
 }

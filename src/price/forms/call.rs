@@ -11,7 +11,7 @@ pub(super) struct Call<'a> {
     pub bytes: f64,
     pub channels: f64,
     pub geometry: Geometry,
-    /// What of the whole call stays in caches.
+    /// Parts of the whole call that stay in caches.
     pub cached: Cached,
     pub site: &'a Site,
     pub n: f64,

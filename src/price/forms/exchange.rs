@@ -1,7 +1,8 @@
 //! Exchanges: every rank hands a token to a rank at some distance, and takes one.
 
 use super::call::Call;
-use super::hop::{Hop, Work};
+use super::hop::Hop;
+use super::work::Work;
 use crate::price::cluster::Level;
 
 /// `input -> next`, then `prev + output -> output`: two steps, because both sides do both.
@@ -44,7 +45,7 @@ pub(super) fn guest_hops(n: u32) -> f64 {
 
 /// Whom a rank exchanges with.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Reach {
+pub(super) enum Exchanged {
     /// Of the cores the partner whose number differs in one bit: they give each other something.
     Partner,
     /// It gives to the rank so far ahead, and takes from the one as far behind.
@@ -52,29 +53,29 @@ pub(super) enum Reach {
 }
 
 /// An exchange of all ranks over `distance`, a power of two.
-pub(super) fn exchange(call: &Call, reach: Reach, distance: u32, work: Work) -> Hop {
+pub(super) fn exchange(call: &Call, reach: Exchanged, distance: u32, work: Work) -> Hop {
     let machine = &call.site.machine;
     if machine.nodes > 1 {
         return across_nodes(call, distance, work);
     }
     let pairs = &call.site.pairs;
     match reach {
-        Reach::Partner => Hop::between(call, &pairs.exchange(distance), work),
-        Reach::Ahead => Hop::by_turns(call, &pairs.ahead(distance), work),
+        Exchanged::Partner => Hop::between(call, &pairs.exchange(distance), work),
+        Exchanged::Ahead => Hop::by_turns(call, &pairs.ahead(distance), work),
     }
 }
 
 /// The hand-over of guests to their hosts, among members so far apart.
 pub(super) fn guests_in(call: &Call, stride: u32, work: Work) -> Hop {
-    with_guests(call, stride, (0, work))
+    with_guests(call, stride, 0, work)
 }
 
 /// The hand-over of hosts to their guests.
 pub(super) fn guests_out(call: &Call, stride: u32, work: Work) -> Hop {
-    with_guests(call, stride, (1, work))
+    with_guests(call, stride, 1, work)
 }
 
-fn with_guests(call: &Call, stride: u32, (way, work): (usize, Work)) -> Hop {
+fn with_guests(call: &Call, stride: u32, way: usize, work: Work) -> Hop {
     match call.site.machine.nodes {
         1 => Hop::between(call, &call.site.pairs.guests[way], work),
         _ => across_nodes(call, stride, work),
@@ -101,9 +102,10 @@ fn across_nodes(call: &Call, distance: u32, work: Work) -> Hop {
 /// Exchanges of one token each: (distance, blocks), of `bytes` a block.
 pub(super) fn tokens(
     call: &Call,
-    reach: Reach,
+    reach: Exchanged,
     exchanges: &[(u32, f64)],
-    (bytes, work): (f64, Work),
+    bytes: f64,
+    work: Work,
 ) -> f64 {
     let hop = |&(distance, blocks): &(u32, f64)| {
         exchange(call, reach, distance, work).path_of_all(blocks * bytes)
@@ -118,5 +120,5 @@ pub(super) fn doubling_blocks(call: &Call, exchanges: &[(u32, f64)]) -> f64 {
         .map(|(_, blocks)| *blocks)
         .fold(1.0, f64::max);
     let (rounds, bytes) = call.packed_rounds(most);
-    rounds * tokens(call, Reach::Ahead, exchanges, (bytes, EXCHANGE))
+    rounds * tokens(call, Exchanged::Ahead, exchanges, bytes, EXCHANGE)
 }

@@ -1,15 +1,16 @@
 //! Ring and one-shot.
 
 use super::call::Call;
-use super::hop::{FOLD_ON, Hop, PASS_ON, Work};
-use super::shared::{Flows, Shared};
+use super::hop::Hop;
+use super::shared::{Commons, Flows};
+use super::work::{FOLD_ON, PASS_ON, Work};
 use crate::plan::Collective;
 use crate::price::cluster::Level;
 use crate::price::costs::Carrier;
 
 /// A row of ranks, each of which hands over to the next one.
 #[derive(Clone, Copy)]
-pub(super) enum Row {
+pub(super) enum ChainOrder {
     /// Around the nodes, passing each cache once.
     Ring,
     /// By number.
@@ -17,12 +18,12 @@ pub(super) enum Row {
 }
 
 /// Hand-overs to the next rank: which part of them crosses which level.
-fn row_levels(call: &Call, row: Row) -> Vec<(f64, Level)> {
+fn row_levels(call: &Call, row: ChainOrder) -> Vec<(f64, Level)> {
     let machine = &call.site.machine;
     let per_node = f64::from(machine.per_node);
     let counts = match row {
-        Row::Ring => call.site.pairs.around,
-        Row::Numbers => {
+        ChainOrder::Ring => call.site.pairs.around,
+        ChainOrder::Numbers => {
             let mut counts = call.site.pairs.by_number;
             let on = if machine.nodes > 1 {
                 Level::Network
@@ -47,7 +48,7 @@ pub(super) struct Along {
 }
 
 /// `steps` hand-overs along a row, `flows` of which are made at once on each node.
-fn along(call: &Call, row: Row, steps: f64, (work, flows): (Work, f64)) -> Along {
+fn along(call: &Call, row: ChainOrder, steps: f64, work: Work, flows: f64) -> Along {
     let levels = row_levels(call, row);
     let hop = |level| {
         let flows = f64::from(u8::from(level == Level::Network));
@@ -63,9 +64,10 @@ fn along(call: &Call, row: Row, steps: f64, (work, flows): (Work, f64)) -> Along
     let inside = parts.iter().sum::<f64>() > 0.0;
     Along {
         hops: hops.collect(),
-        all: match inside {
-            true => Hop::among(call, parts, work, flows),
-            false => hop(Level::Network),
+        all: if inside {
+            Hop::among(call, parts, work, flows)
+        } else {
+            hop(Level::Network)
         },
     }
 }
@@ -112,9 +114,10 @@ pub(super) fn ring(call: &Call) -> Option<f64> {
     let lock = |steps: f64, work: Work, (rounds, bytes): (f64, f64)| {
         let around = along(
             call,
-            Row::Ring,
+            ChainOrder::Ring,
             steps,
-            (work, f64::from(call.site.machine.per_node)),
+            work,
+            f64::from(call.site.machine.per_node),
         );
         rounds * around.lock_step(bytes, (slices, depth))
     };
@@ -126,25 +129,25 @@ pub(super) fn ring(call: &Call) -> Option<f64> {
         }
         Collective::AllGather => lock(hops, PASS_ON, call.rounds(chunk)),
         Collective::ReduceScatter => lock(hops, FOLD_ON, call.rounds(chunk)),
-        Collective::Broadcast => pipeline(call, Row::Ring, PASS_ON),
-        Collective::Reduce => pipeline(call, Row::Ring, FOLD_ON),
+        Collective::Broadcast => pipeline(call, ChainOrder::Ring, PASS_ON),
+        Collective::Reduce => pipeline(call, ChainOrder::Ring, FOLD_ON),
         _ => return None,
     })
 }
 
 /// A chain through all ranks: the first piece goes all the way, the others follow.
-pub(super) fn pipeline(call: &Call, row: Row, work: Work) -> f64 {
+pub(super) fn pipeline(call: &Call, row: ChainOrder, work: Work) -> f64 {
     pipeline_beside(call, row, work, work)
 }
 
 /// [`pipeline`], where a rank hands a piece on by the first part of its work.
-pub(super) fn pipeline_beside(call: &Call, row: Row, first: Work, work: Work) -> f64 {
+pub(super) fn pipeline_beside(call: &Call, row: ChainOrder, first: Work, work: Work) -> f64 {
     let chunk = call.geometry.chunk_bytes() as f64;
     let (rounds, bytes) = call.rounds(chunk);
     let (piece, pieces) = (bytes / call.channels, rounds * call.channels);
-    let chain = along(call, row, call.n - 1.0, (work, at_work(call, pieces)));
+    let chain = along(call, row, call.n - 1.0, work, at_work(call, pieces));
     let turn = chain.turn(piece, call.depth()) / call.channels;
-    let way = along(call, row, call.n - 1.0, (first, 0.0)).way(piece);
+    let way = along(call, row, call.n - 1.0, first, 0.0).way(piece);
     way + (pieces - 1.0) * chain.busy(1.0, piece).max(turn)
 }
 
@@ -166,7 +169,7 @@ pub(super) fn inside(call: &Call, work: Work, pieces: f64) -> Along {
     }
 }
 
-/// Ranks of a node that have a piece at once: of the socket that has most of them, times the sockets.
+/// Ranks of a node that have a piece at once: those of the busiest socket, times the sockets.
 fn at_work(call: &Call, pieces: f64) -> f64 {
     let machine = &call.site.machine;
     let sockets = f64::from(machine.sockets.max(1));
@@ -174,8 +177,8 @@ fn at_work(call: &Call, pieces: f64) -> f64 {
 }
 
 /// Time between pieces of a chain whose ranks do `work` for each.
-pub(super) fn pace(call: &Call, row: Row, work: Work, (pieces, bytes): (f64, f64)) -> f64 {
-    let chain = along(call, row, call.n - 1.0, (work, at_work(call, pieces)));
+pub(super) fn pace(call: &Call, row: ChainOrder, work: Work, pieces: f64, bytes: f64) -> f64 {
+    let chain = along(call, row, call.n - 1.0, work, at_work(call, pieces));
     chain.busy(1.0, bytes).max(chain.turn(bytes, call.depth()))
 }
 
@@ -291,5 +294,5 @@ fn shared_by_readers(call: &Call, reads: f64, bytes: f64) -> f64 {
         Collective::Reduce => Flows::ToOne,
         _ => Flows::Spread(f64::from(call.site.machine.per_node)),
     };
-    Shared::of(call, call.parts(), work, flows).taken(1.0, bytes)
+    Commons::of(call, call.parts(), work, flows).taken(1.0, bytes)
 }

@@ -1,45 +1,12 @@
-//! Hand-overs: what one costs, and what many in a row do.
+//! Hand-overs: what one costs, alone and beside others.
 
 use super::call::Call;
-use super::shared::{Flows, Shared, Taken};
+use super::shared::{Commons, Flows, TokenTime};
+use super::work::Work;
 use crate::price::Site;
 use crate::price::cluster::Level;
 use crate::price::costs::{Carrier, LevelCost};
-use crate::price::pairs::{Crossing, Parts};
-
-/// Work of a step on the bytes of a token.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Work {
-    /// Steps that are interpreted.
-    pub steps: f64,
-    /// Tokens that it reads from connections and that it publishes.
-    pub reads: f64,
-    pub sends: f64,
-    /// Own buffers that it reads and writes.
-    pub locals: f64,
-    pub writes: f64,
-    /// Sources beside the first.
-    pub folds: f64,
-}
-
-/// `prev -> output, next`
-pub(super) const PASS_ON: Work = Work {
-    steps: 1.0,
-    reads: 1.0,
-    sends: 1.0,
-    locals: 0.0,
-    writes: 1.0,
-    folds: 0.0,
-};
-/// `prev + input -> next`
-pub(super) const FOLD_ON: Work = Work {
-    steps: 1.0,
-    reads: 1.0,
-    sends: 1.0,
-    locals: 1.0,
-    writes: 0.0,
-    folds: 1.0,
-};
+use crate::price::pairs::{Crossing, LevelParts};
 
 /// One kind of hand-over.
 #[derive(Clone, Copy)]
@@ -48,8 +15,8 @@ pub(super) struct Hop {
     pub core_ns: f64,
     pub core_byte_ns: f64,
     /// The interface of a node, where wires carry the bytes.
-    link: Taken,
-    beside: Shared,
+    link: TokenTime,
+    beside: Commons,
     /// Ranks of a core.
     pub crowd: f64,
     /// Time in which a core turns to another rank.
@@ -66,28 +33,35 @@ impl Hop {
     }
 
     /// Times of one round of hand-overs, by parts of them at each level: the farthest decides.
-    pub fn among(call: &Call, parts: Parts, work: Work, flows: f64) -> Hop {
-        let shared = Shared::of(call, parts, work, Flows::Spread(flows));
-        Hop::costing(call, farthest(call, parts), (work, flows), shared)
+    pub fn among(call: &Call, parts: LevelParts, work: Work, flows: f64) -> Hop {
+        let shared = Commons::of(call, parts, work, Flows::Spread(flows));
+        let level = farthest(parts);
+        let cost = call.site.costs.level(level);
+        Hop::costing(call, cost, level, work, flows, shared)
     }
 
-    /// Times of one round of hand-overs between pairs of a node, all of which wait for the farthest.
+    /// Times of one round of hand-overs between pairs of a node, which wait for the farthest.
     pub fn between(call: &Call, pairs: &Crossing, work: Work) -> Hop {
-        let shared = Shared::between(call, pairs, work);
-        Hop::costing(call, farthest(call, pairs.parts), (work, 1.0), shared)
+        let shared = Commons::between(call, pairs, work);
+        let level = farthest(pairs.parts);
+        let cost = call.site.costs.level(level);
+        Hop::costing(call, cost, level, work, 1.0, shared)
     }
 
     /// [`Hop::between`] pairs of which a chain of hand-overs meets now one and now another.
     pub fn by_turns(call: &Call, pairs: &Crossing, work: Work) -> Hop {
-        let shared = Shared::between(call, pairs, work);
-        Hop::costing(call, mean(call, pairs.parts), (work, 1.0), shared)
+        let shared = Commons::between(call, pairs, work);
+        let cost = mean(call, pairs.parts);
+        Hop::costing(call, &cost, farthest(pairs.parts), work, 1.0, shared)
     }
 
     fn costing(
         call: &Call,
-        (cost, level): (LevelCost, Level),
-        (work, flows): (Work, f64),
-        beside: Shared,
+        cost: &LevelCost,
+        level: Level,
+        work: Work,
+        flows: f64,
+        beside: Commons,
     ) -> Hop {
         let (costs, machine) = (&call.site.costs, &call.site.machine);
         let by_reader = cost.carrier == Carrier::Reader;
@@ -110,8 +84,8 @@ impl Hop {
         }
         let interface = (flows / f64::from(machine.nics.max(1))).max(1.0);
         let link = match by_reader {
-            true => Taken::default(),
-            false => Taken {
+            true => TokenTime::default(),
+            false => TokenTime {
                 token_ns: cost.gap_ns * interface,
                 byte_ns: cost.byte_ns * interface * taper(call.site, level),
             },
@@ -190,7 +164,7 @@ impl Hop {
         let link = hops.iter().map(|hop| hop.way(bytes)).sum::<f64>();
         let beside = hops
             .iter()
-            .fold(Shared::default(), |all, hop| all.and(&hop.beside));
+            .fold(Commons::default(), |all, hop| all.and(&hop.beside));
         core.max(link).max(beside.taken(1.0, bytes))
     }
 
@@ -202,29 +176,27 @@ impl Hop {
     }
 }
 
-/// The costs of the farthest level that some parts are at.
-fn farthest(call: &Call, parts: Parts) -> (LevelCost, Level) {
-    let met = Level::ALL
-        .into_iter()
-        .filter(|&level| parts[level as usize] > 0.0);
-    let level = met.last().unwrap_or(Level::Cache);
-    (*call.site.costs.level(level), level)
+/// The farthest level that some parts are at.
+fn farthest(parts: LevelParts) -> Level {
+    let mut levels = Level::ALL.into_iter();
+    let met = levels.rfind(|&level| parts[level as usize] > 0.0);
+    met.unwrap_or(Level::Cache)
 }
 
 /// The mean costs of some parts inside a node.
-fn mean(call: &Call, parts: Parts) -> (LevelCost, Level) {
-    let (mut cost, level) = farthest(call, parts);
+fn mean(call: &Call, parts: LevelParts) -> LevelCost {
     let costs = &call.site.costs;
     let sum = |of: fn(&LevelCost) -> f64| {
         let levels = Level::ALL.into_iter();
-        levels
-            .map(|level| parts[level as usize] * of(costs.level(level)))
-            .sum()
+        let parts = levels.map(|level| parts[level as usize] * of(costs.level(level)));
+        parts.sum()
     };
-    cost.latency_ns = sum(|cost| cost.latency_ns);
-    cost.overhead_ns = sum(|cost| cost.overhead_ns);
-    cost.byte_ns = sum(|cost| cost.byte_ns);
-    (cost, level)
+    LevelCost {
+        latency_ns: sum(|cost| cost.latency_ns),
+        overhead_ns: sum(|cost| cost.overhead_ns),
+        byte_ns: sum(|cost| cost.byte_ns),
+        ..*costs.level(farthest(parts))
+    }
 }
 
 /// How much narrower the network is where many nodes cross leaf switches at once.

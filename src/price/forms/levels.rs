@@ -8,11 +8,12 @@
 
 use super::call::Call;
 use super::exchange::{EXCHANGE_FOLD, SIGNAL, guest_hops};
-use super::flat::{Row, pace, pipeline};
-use super::hop::{FOLD_ON, Hop, PASS_ON, Work, taper};
+use super::flat::{ChainOrder, pace, pipeline};
+use super::hop::{Hop, taper};
 use super::logarithmic::binomial;
 use super::packed::{halve_and_double, halve_blocks};
 use super::spread::{RECEIVE, gather_slices, phase, scatter_slices};
+use super::work::{FOLD_ON, PASS_ON, Work};
 use crate::plan::Collective;
 use crate::price::Site;
 use crate::price::cluster::{Cluster, Level};
@@ -256,7 +257,7 @@ pub(super) fn ordered(call: &Call) -> Option<f64> {
         bytes,
         ..call.on(call.site)
     };
-    let way = |work| pipeline(&alone(), Row::Numbers, work);
+    let way = |work| pipeline(&alone(), ChainOrder::Numbers, work);
     let (up, down) = (way(FOLD_ON), way(PASS_ON));
     Some(match call.collective {
         Collective::AllReduce => {
@@ -268,12 +269,12 @@ pub(super) fn ordered(call: &Call) -> Option<f64> {
                 writes: 1.0,
                 folds: 1.0,
             };
-            up + down + (pieces - 1.0) * pace(call, Row::Numbers, both, (pieces, bytes))
+            up + down + (pieces - 1.0) * pace(call, ChainOrder::Numbers, both, pieces, bytes)
         }
         Collective::Reduce => {
             let last = call.site.machine.widest();
             let last = Hop::at(call, last, RECEIVE, 1.0).path(bytes);
-            up + last + (pieces - 1.0) * pace(call, Row::Numbers, FOLD_ON, (pieces, bytes))
+            up + last + (pieces - 1.0) * pace(call, ChainOrder::Numbers, FOLD_ON, pieces, bytes)
         }
         Collective::ReduceScatter => pieces * scatter_slices(call, bytes),
         _ => return None,

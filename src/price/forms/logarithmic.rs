@@ -2,12 +2,13 @@
 
 use super::call::Call;
 use super::exchange::{
-    EXCHANGE, EXCHANGE_FOLD, Reach, SIGNAL, cores, doubling_blocks, exchange, guest_hops,
+    EXCHANGE, EXCHANGE_FOLD, Exchanged, SIGNAL, cores, doubling_blocks, exchange, guest_hops,
     guests_in, guests_out, tokens,
 };
-use super::flat::{Row, pipeline};
-use super::hop::{FOLD_ON, Hop, PASS_ON, Work};
-use super::shared::{Flows, Shared};
+use super::flat::{ChainOrder, pipeline};
+use super::hop::Hop;
+use super::shared::{Commons, Flows};
+use super::work::{FOLD_ON, PASS_ON, Work};
 use crate::plan::Collective;
 use crate::price::cluster::Level;
 
@@ -23,7 +24,7 @@ pub(super) fn recursive_doubling(call: &Call) -> Option<f64> {
         false => 0.0,
     };
     let all = |work, bytes| {
-        let exchanges = powers().map(|d| exchange(call, Reach::Partner, d, work));
+        let exchanges = powers().map(|d| exchange(call, Exchanged::Partner, d, work));
         exchanges.map(|hop| hop.path_of_all(bytes)).sum::<f64>()
     };
     Some(match call.collective {
@@ -41,7 +42,7 @@ pub(super) fn recursive_doubling(call: &Call) -> Option<f64> {
             let known = call.n - 1.0;
             let most = if guests { known } else { call.n / 2.0 };
             let (rounds, bytes) = call.packed_rounds(most);
-            let exchanges = tokens(call, Reach::Partner, &blocks, (bytes, EXCHANGE));
+            let exchanges = tokens(call, Exchanged::Partner, &blocks, bytes, EXCHANGE);
             rounds * (exchanges + in_and_out([EXCHANGE; 2], [bytes, known * bytes]))
         }
         _ => return None,
@@ -77,7 +78,7 @@ fn doubling_scan(call: &Call) -> f64 {
     let least = match call.collective {
         // One rank sends, and the other one receives.
         Collective::Exscan if machine.nranks() == 2 => {
-            return pipeline(call, Row::Numbers, PASS_ON);
+            return pipeline(call, ChainOrder::Numbers, PASS_ON);
         }
         Collective::Exscan => 1,
         _ => 0,
@@ -101,7 +102,7 @@ pub(super) fn dissemination(call: &Call) -> Option<f64> {
         Collective::Barrier => {
             let hops = call
                 .distances()
-                .map(|d| exchange(call, Reach::Ahead, d, SIGNAL));
+                .map(|d| exchange(call, Exchanged::Ahead, d, SIGNAL));
             hops.map(|hop| hop.crowded_path(0.0)).sum()
         }
         Collective::AllGather => {
@@ -130,7 +131,7 @@ pub(super) fn pairwise(call: &Call) -> Option<f64> {
         part * others * Hop::at(call, level, EXCHANGE, flows).crowded_path(bytes)
     });
     // Ranks drift apart: what is shared is busy all the time, or idle all the time.
-    let all = Shared::of(call, call.parts(), EXCHANGE, Flows::Spread(per_node));
+    let all = Commons::of(call, call.parts(), EXCHANGE, Flows::Spread(per_node));
     let exchanges = exchanges
         .sum::<f64>()
         .max(all.taken(others, others * bytes));
@@ -174,7 +175,7 @@ fn binomial_pieces(call: &Call) -> f64 {
         0 => PASS_ON,
         _ => FOLD_ON,
     };
-    let shared = Shared::between(call, &call.site.pairs.tree[down(call)], work).taken(1.0, bytes);
+    let shared = Commons::between(call, &call.site.pairs.tree[down(call)], work).taken(1.0, bytes);
     path.max(shared) + (pieces - 1.0) * busy.max(sent).max(below).max(turn).max(shared)
 }
 
@@ -234,13 +235,11 @@ fn member(call: &Call, children: f64, parents: f64) -> Work {
 
 /// Time that a message of the root takes on the network, if it goes there.
 fn alone(call: &Call, distance: u32, bytes: f64) -> f64 {
-    match call.level(distance) {
-        Level::Network => {
-            let cost = call.site.costs.level(Level::Network);
-            cost.gap_ns + bytes * cost.byte_ns
-        }
-        _ => 0.0,
+    if call.site.machine.nodes == 1 || call.level(distance) != Level::Network {
+        return 0.0;
     }
+    let cost = call.site.costs.level(Level::Network);
+    cost.gap_ns + bytes * cost.byte_ns
 }
 
 /// Blocks pass one by one: the root handles n - 1 of them, and its farthest child half of them.
@@ -262,11 +261,13 @@ fn binomial_blocks(call: &Call) -> f64 {
         Collective::Gather => (take, send),
         _ => (send, take),
     };
-    let pace = |blocks: f64, hop: Hop| match rounds * blocks > call.depth() {
-        true => hop
-            .busy_alone(1.0, bytes)
-            .max(hop.turn(bytes, call.depth())),
-        false => hop.busy_alone(1.0, bytes),
+    let pace = |blocks: f64, hop: Hop| {
+        let slots = if rounds * blocks > call.depth() {
+            hop.turn(bytes, call.depth())
+        } else {
+            0.0
+        };
+        hop.busy_alone(1.0, bytes).max(slots)
     };
     let (mut root, mut left) = (0.0, call.n - 1.0);
     for distance in call.distances() {

@@ -2,11 +2,13 @@
 
 use super::call::Call;
 use super::exchange::{
-    EXCHANGE, EXCHANGE_FOLD, Reach, cores, doubling_blocks, exchange, guests_in, guests_out, tokens,
+    EXCHANGE, EXCHANGE_FOLD, Exchanged, cores, doubling_blocks, exchange, guests_in, guests_out,
+    tokens,
 };
-use super::hop::{Hop, Work};
-use super::shared::{Flows, Shared};
+use super::hop::Hop;
+use super::shared::{Commons, Flows};
 use super::spread::{RECEIVE, phase, two_shot, two_shot_by_cast};
+use super::work::Work;
 use crate::plan::Collective;
 use crate::price::cluster::Level;
 use crate::price::costs::Carrier;
@@ -50,8 +52,8 @@ pub(super) fn halve_and_double(call: &Call, among: (u32, u32), bytes: f64) -> f6
     let piece = (bytes / f64::from(cores)).max(LEAST_PIECE.min(bytes));
     let held = |&(distance, pieces): &(u32, f64)| (distance, pieces.min(bytes / piece.max(1.0)));
     let exchanges: Vec<_> = exchanges.iter().map(held).collect();
-    let out = tokens(call, Reach::Partner, &exchanges, (piece, EXCHANGE_FOLD));
-    let back = tokens(call, Reach::Partner, &exchanges, (piece, EXCHANGE));
+    let out = tokens(call, Exchanged::Partner, &exchanges, piece, EXCHANGE_FOLD);
+    let back = tokens(call, Exchanged::Partner, &exchanges, piece, EXCHANGE);
     let guest = match among.0 == cores {
         true => 0.0,
         false => {
@@ -72,7 +74,13 @@ pub(super) fn halve_blocks(call: &Call, among: (u32, u32), bytes: f64) -> f64 {
     let members = f64::from(among.0);
     // Blocks of all members that a core stands for.
     let each = members / f64::from(cores);
-    let path = tokens(call, Reach::Partner, &halvings(among), (bytes * each, work));
+    let path = tokens(
+        call,
+        Exchanged::Partner,
+        &halvings(among),
+        bytes * each,
+        work,
+    );
     if among.0 == cores {
         return path;
     }
@@ -108,7 +116,7 @@ pub(super) fn bruck(call: &Call) -> Option<f64> {
             let (rounds, bytes) = call.packed_rounds(call.n / 2.0);
             let token = bytes * call.n / 4.0;
             let both = |d| {
-                let hop = exchange(call, Reach::Ahead, d, EXCHANGE);
+                let hop = exchange(call, Exchanged::Ahead, d, EXCHANGE);
                 2.0 * hop.crowded_path(token)
             };
             let costs = &call.site.costs;
@@ -135,13 +143,13 @@ pub(super) fn pat(call: &Call) -> Option<f64> {
     let mut time = 0.0;
     for &distance in far {
         let blocks = (call.n / f64::from(distance) / 2.0).ceil();
-        time += exchange(call, Reach::Ahead, distance, work).path_of_all(blocks * bytes);
+        time += exchange(call, Exchanged::Ahead, distance, work).path_of_all(blocks * bytes);
     }
     // Below `width` each token holds the blocks of that distance in all trees.
     let blocks = (call.n / width).ceil();
     for step in 1..width as u32 {
         let distance = 1u32 << step.trailing_zeros();
-        time += exchange(call, Reach::Ahead, distance, work).path_of_all(blocks * bytes);
+        time += exchange(call, Exchanged::Ahead, distance, work).path_of_all(blocks * bytes);
     }
     if call.collective == Collective::ReduceScatter {
         // Sums begin as copies of the own blocks, those of half of the ranks.
@@ -155,6 +163,14 @@ pub(super) fn pat(call: &Call) -> Option<f64> {
         time += Hop::at(call, Level::Cache, copied, flows).busy(1.0, begun * bytes);
     }
     Some(rounds * time)
+}
+
+/// Two-shot, whose results are cast on one node.
+pub(super) fn two_shot_or_casts(call: &Call) -> Option<f64> {
+    match call.collective {
+        Collective::AllReduce | Collective::AllGather if call.site.machine.nodes == 1 => nvls(call),
+        _ => two_shot(call),
+    }
 }
 
 /// As two-shot and one-shot, with casts for results.
@@ -194,7 +210,7 @@ fn cast_to_all(call: &Call, bytes: f64, reads: f64) -> f64 {
 
 /// Time of memory and of the ways between caches for one cast.
 fn shared_by_all(call: &Call, bytes: f64) -> f64 {
-    Shared::of(call, call.parts(), RECEIVE, Flows::FromOne).taken(1.0, bytes)
+    Commons::of(call, call.parts(), RECEIVE, Flows::FromOne).taken(1.0, bytes)
 }
 
 fn cast_busy(call: &Call, bytes: f64) -> f64 {

@@ -2,7 +2,7 @@
 //! together.
 
 use super::call::Call;
-use super::hop::Work;
+use super::work::Work;
 use crate::price::cluster::Level;
 use crate::price::costs::{Carrier, Costs};
 use crate::price::pairs::Crossing;
@@ -20,23 +20,23 @@ pub(super) enum Flows {
 
 /// Time that something takes for a token beside its bytes, and for a byte.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Taken {
+pub(super) struct TokenTime {
     pub token_ns: f64,
     pub byte_ns: f64,
 }
 
-impl Taken {
+impl TokenTime {
     /// By the bytes of so many tokens.
-    fn of_bytes(tokens: f64, byte_ns: f64) -> Taken {
-        Taken {
+    fn of_bytes(tokens: f64, byte_ns: f64) -> TokenTime {
+        TokenTime {
             token_ns: 0.0,
             byte_ns: tokens * byte_ns,
         }
     }
 
     /// By them, and the lines that announce them.
-    fn of_lines(tokens: f64, byte_ns: f64) -> Taken {
-        Taken {
+    fn of_lines(tokens: f64, byte_ns: f64) -> TokenTime {
+        TokenTime {
             token_ns: tokens * Costs::LINE_BYTES * byte_ns,
             byte_ns: tokens * byte_ns,
         }
@@ -49,11 +49,11 @@ impl Taken {
 
 /// Time that the memory of a socket, the way out of a cache and that out of a socket are taken.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Shared([Taken; 3]);
+pub(super) struct Commons([TokenTime; 3]);
 
-impl Shared {
+impl Commons {
     /// By ranks that do `work`, of which so many parts at each level.
-    pub fn of(call: &Call, parts: [f64; 4], work: Work, flows: Flows) -> Shared {
+    pub fn of(call: &Call, parts: [f64; 4], work: Work, flows: Flows) -> Commons {
         let (costs, machine) = (&call.site.costs, &call.site.machine);
         let at = |level: Level| match costs.level(level).carrier {
             Carrier::Reader => work.reads * parts[level as usize],
@@ -61,13 +61,15 @@ impl Shared {
         };
         let [cache, socket, node] = [Level::Cache, Level::Socket, Level::Node].map(at);
         let away = socket + node;
-        let fetched = match call.cached.tokens {
-            true => away,
-            false => away + cache,
+        let fetched = if call.cached.tokens {
+            away
+        } else {
+            away + cache
         };
-        let own = match call.cached.buffers {
-            true => 0.0,
-            false => work.locals + work.writes,
+        let own = if call.cached.buffers {
+            0.0
+        } else {
+            work.locals + work.writes
         };
         let groups = |count: u32| f64::from(count.clamp(1, machine.per_node));
         let (sockets, caches) = (groups(machine.sockets), groups(machine.caches_of_node()));
@@ -82,36 +84,37 @@ impl Shared {
                 1.0 / (sockets - 1.0).max(1.0),
             ],
         };
-        Shared([
-            Taken::of_bytes((fetched + own) * memory, costs.memory_ns),
-            Taken::of_lines(away * out, costs.cache_link_ns),
-            Taken::of_lines(node * cross, costs.cross_ns),
+        Commons([
+            TokenTime::of_bytes((fetched + own) * memory, costs.memory_ns),
+            TokenTime::of_lines(away * out, costs.cache_link_ns),
+            TokenTime::of_lines(node * cross, costs.cross_ns),
         ])
     }
 
     /// By pairs that were counted, whose readers do `work`.
-    pub fn between(call: &Call, pairs: &Crossing, work: Work) -> Shared {
+    pub fn between(call: &Call, pairs: &Crossing, work: Work) -> Commons {
         let costs = &call.site.costs;
         let [away, near] = pairs.into;
         let fetched = away + if call.cached.tokens { 0.0 } else { near };
-        let own = match call.cached.buffers {
-            true => 0.0,
-            false => (work.locals + work.writes) * pairs.readers,
+        let own = if call.cached.buffers {
+            0.0
+        } else {
+            (work.locals + work.writes) * pairs.readers
         };
-        Shared([
-            Taken::of_bytes(work.reads * fetched + own, costs.memory_ns),
-            Taken::of_lines(work.reads * pairs.cache, costs.cache_link_ns),
-            Taken::of_lines(work.reads * pairs.socket, costs.cross_ns),
+        Commons([
+            TokenTime::of_bytes(work.reads * fetched + own, costs.memory_ns),
+            TokenTime::of_lines(work.reads * pairs.cache, costs.cache_link_ns),
+            TokenTime::of_lines(work.reads * pairs.socket, costs.cross_ns),
         ])
     }
 
     /// Both together.
-    pub fn and(&self, other: &Shared) -> Shared {
-        let sum = |kind: usize| Taken {
+    pub fn and(&self, other: &Commons) -> Commons {
+        let sum = |kind: usize| TokenTime {
             token_ns: self.0[kind].token_ns + other.0[kind].token_ns,
             byte_ns: self.0[kind].byte_ns + other.0[kind].byte_ns,
         };
-        Shared([0, 1, 2].map(sum))
+        Commons([0, 1, 2].map(sum))
     }
 
     /// The longest of them, for so many tokens of so many bytes together.

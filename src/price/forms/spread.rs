@@ -1,10 +1,10 @@
 //! Chain, double binary tree, two-shot: the data is cut up, and all ranks work on all of it.
 
 use super::call::Call;
-use super::flat::{Row, inside, pipeline, pipeline_beside};
-use super::hop::{FOLD_ON, Hop, PASS_ON, Work, taper};
-use super::packed::nvls;
-use super::shared::{Flows, Shared};
+use super::flat::{ChainOrder, inside, pipeline, pipeline_beside};
+use super::hop::{Hop, taper};
+use super::shared::{Commons, Flows};
+use super::work::{FOLD_ON, PASS_ON, Work};
 use crate::plan::Collective;
 use crate::price::cluster::Level;
 use crate::price::costs::Carrier;
@@ -49,11 +49,16 @@ impl Phase {
 /// The ring's pipeline: its ranks stand node by node too, but in a scan by number.
 pub(super) fn chain(call: &Call) -> Option<f64> {
     match call.collective {
-        Collective::Broadcast => Some(pipeline(call, Row::Ring, PASS_ON)),
-        Collective::Reduce => Some(pipeline(call, Row::Ring, FOLD_ON)),
-        Collective::Scan => Some(pipeline(call, Row::Numbers, SCAN_ON)),
-        Collective::Exscan if call.n <= 2.0 => Some(pipeline(call, Row::Numbers, PASS_ON)),
-        Collective::Exscan => Some(pipeline_beside(call, Row::Numbers, FOLD_ON, EXSCAN_ON)),
+        Collective::Broadcast => Some(pipeline(call, ChainOrder::Ring, PASS_ON)),
+        Collective::Reduce => Some(pipeline(call, ChainOrder::Ring, FOLD_ON)),
+        Collective::Scan => Some(pipeline(call, ChainOrder::Numbers, SCAN_ON)),
+        Collective::Exscan if call.n <= 2.0 => Some(pipeline(call, ChainOrder::Numbers, PASS_ON)),
+        Collective::Exscan => Some(pipeline_beside(
+            call,
+            ChainOrder::Numbers,
+            FOLD_ON,
+            EXSCAN_ON,
+        )),
         _ => None,
     }
 }
@@ -138,17 +143,14 @@ pub(super) fn phase(call: &Call, count: f64, bytes: f64, work: Work, all: bool) 
         true => Flows::Spread(f64::from(machine.per_node)),
         false => Flows::ToOne,
     };
-    let shared = Shared::of(call, call.parts(), work, flows);
+    let shared = Commons::of(call, call.parts(), work, flows);
     phase.core = phase.core.max(shared.taken(count, count * bytes));
     phase
 }
 
-/// Slices to their owners, results from them; on one node results are cast.
+/// Slices to their owners, results from them.
 pub(super) fn two_shot(call: &Call) -> Option<f64> {
-    match call.collective {
-        Collective::AllReduce | Collective::AllGather if call.site.machine.nodes == 1 => nvls(call),
-        _ => two_shots(call, false),
-    }
+    two_shots(call, false)
 }
 
 /// Two shots where an owner writes its result once for all.
