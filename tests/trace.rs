@@ -22,6 +22,8 @@ use std::sync::Arc;
 mod awaited;
 #[path = "trace/growing.rs"]
 mod growing;
+#[path = "trace/slices.rs"]
+mod slices;
 
 /// A token of so many bytes is more than two parts of one that grows.
 const SLOT_BYTES: usize = 40 << 10;

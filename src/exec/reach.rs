@@ -1,6 +1,6 @@
 //! How this rank reaches the buffers of other ranks where they lie.
 
-use crate::base::Result;
+use crate::base::{Error, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -124,6 +124,38 @@ pub trait NodeBuffers: Send {
     /// # Errors
     /// It cannot be mapped, or does not lie where its card says.
     fn base(&mut self, rank: usize, place: &CardPlace, bytes: usize) -> Result<Base>;
+}
+
+/// Buffers of ranks that reach nobody's.
+pub struct Unreached;
+
+impl NodeBuffers for Unreached {
+    fn page_bytes(&self) -> usize {
+        4096
+    }
+
+    fn is_of_this_process(&self, _: usize) -> bool {
+        false
+    }
+
+    fn reads_private(&self, _: usize) -> bool {
+        false
+    }
+
+    fn freed(&mut self) -> u64 {
+        0
+    }
+
+    fn find(&mut self, _: *const u8, _: usize, _: &mut Vec<Copied>) -> Result<CardPlace> {
+        Ok(CardPlace::default())
+    }
+
+    fn hear(&mut self, _: usize, _: u64) {}
+
+    fn base(&mut self, rank: usize, _: &CardPlace, _: usize) -> Result<Base> {
+        let what = format!("the buffers of rank {rank} cannot be reached");
+        Err(Error::internal(what))
+    }
 }
 
 /// Reads memory that this process cannot address.

@@ -16,6 +16,7 @@
 use super::{Layout, Space};
 use crate::base::checked::{div_up, round_up};
 use std::mem::offset_of;
+use std::ops::Range;
 
 /// Sizes that hold for all lanes of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -303,6 +304,16 @@ impl Window {
         let share = div_up(count, SLICE_ELEMENTS * self.slices as usize) * SLICE_ELEMENTS;
         share.max(self.slice_count / 32).min(self.slice_count)
     }
+}
+
+/// The elements of a part, `part` of `parts`, of a slice of `count` elements: an even share in
+/// whole groups of 16, but at least a thirty-second of the most that a slot holds.
+#[inline]
+pub fn part(count: usize, (part, parts): (u32, u32), most: usize) -> Range<usize> {
+    let share = div_up(count, SLICE_ELEMENTS * parts as usize) * SLICE_ELEMENTS;
+    let share = share.max(most / 32).min(most);
+    let at = |part: u32| (share * part as usize).min(count);
+    at(part)..at(part + 1)
 }
 
 #[cfg(test)]

@@ -29,14 +29,15 @@ const MOST_MAPPED: usize = 1024;
 
 /// How this rank reaches the buffers of the others.
 pub(in crate::comm) struct Direct {
-    me: usize,
+    me: Rank,
     nonce: Nonce,
-    /// The service of each rank's process; equal for ranks of one process.
-    services: Vec<Address>,
+    /// The ranks of this node in order, and the service of each one's process; equal for ranks of
+    /// one process.
+    processes: Vec<(Rank, Address)>,
     /// Names under which this process's allocations are published.
     published: HashMap<u64, Published>,
     mapped: HashMap<(usize, u64), Arc<Mapping>>,
-    /// The last `freed` of each rank.
+    /// The last `freed` of each of these ranks.
     freed: Vec<u64>,
     /// The private memory of the other ranks, if all ranks can read that of all others.
     private: Option<Private>,
@@ -45,26 +46,44 @@ pub(in crate::comm) struct Direct {
 }
 
 impl Direct {
-    /// Rank `me` of the communicator with this nonce, whose ranks have these services. `mark` is
-    /// what this rank has shown them; `private` is what they have agreed on.
+    /// Rank `me` of the communicator with this nonce. `processes` are the ranks of its node, in
+    /// order, with their services; `mark` is what this rank has shown them; `private` is what they
+    /// have agreed on.
     pub fn new(
-        me: usize,
+        me: Rank,
         nonce: Nonce,
-        services: Vec<Address>,
+        processes: Vec<(Rank, Address)>,
         mark: Mark,
         private: Option<Private>,
     ) -> Direct {
-        let freed = vec![0; services.len()];
+        let freed = vec![0; processes.len()];
         Direct {
             me,
             nonce,
-            services,
+            processes,
             published: HashMap::new(),
             mapped: HashMap::new(),
             freed,
             private,
             _mark: mark,
         }
+    }
+
+    /// Where a rank of this node is in the list of them.
+    #[inline]
+    fn at(&self, rank: usize) -> Option<usize> {
+        let of = |&(other, _): &(Rank, Address)| other.index();
+        // On one node a rank is where its number says.
+        match self.processes.get(rank) {
+            Some(found) if of(found) == rank => Some(rank),
+            _ => self.processes.binary_search_by_key(&rank, of).ok(),
+        }
+    }
+
+    /// The service of a rank's process, if it is on this node.
+    #[inline]
+    fn service(&self, rank: usize) -> Option<&Address> {
+        self.at(rank).map(|at| &self.processes[at].1)
     }
 
     fn key(&self, rank: usize, number: u64) -> Key {
@@ -90,7 +109,9 @@ impl Direct {
         let remedy = "raise the limits on open files and memory (`ulimit -n`, `ulimit -v`), or set \
                       KOLO_DIRECT=off";
         let key = self.key(rank, place.number);
-        let fetched = service::get()?.fetch(&self.services[rank], key);
+        let of_node = || Error::internal(format!("rank {rank} is on another node"));
+        let address = self.service(rank).ok_or_else(of_node)?;
+        let fetched = service::get()?.fetch(address, key);
         fetched
             .map_err(|cause| {
                 let what = format!("cannot get at the memory of rank {rank}");
@@ -114,7 +135,7 @@ impl NodeBuffers for Direct {
     }
 
     fn is_of_this_process(&self, rank: usize) -> bool {
-        self.services[rank] == self.services[self.me]
+        self.service(rank) == self.service(self.me.index())
     }
 
     fn reads_private(&self, bytes: usize) -> bool {
@@ -124,7 +145,10 @@ impl NodeBuffers for Direct {
 
     fn freed(&mut self) -> u64 {
         let freed = u64::from(memory::freed());
-        if freed != self.freed[self.me] {
+        if self
+            .at(self.me.index())
+            .is_some_and(|at| freed != self.freed[at])
+        {
             self.published.retain(|&number, _| memory::is_live(number));
         }
         freed
@@ -150,7 +174,7 @@ impl NodeBuffers for Direct {
             place.may_be_written = u64::from(may_be_written);
             place.window = found.window as u64;
             if !self.published.contains_key(&found.number) {
-                let key = self.key(self.me, found.number);
+                let key = self.key(self.me.index(), found.number);
                 let published = service::get()?.publish(key, found.file);
                 self.published.insert(found.number, published);
             }
@@ -163,8 +187,10 @@ impl NodeBuffers for Direct {
     }
 
     fn hear(&mut self, rank: usize, freed: u64) {
-        if freed != self.freed[rank] {
-            self.freed[rank] = freed;
+        if let Some(at) = self.at(rank)
+            && freed != self.freed[at]
+        {
+            self.freed[at] = freed;
             self.mapped.retain(|&(owner, _), _| owner != rank);
         }
     }
@@ -214,8 +240,8 @@ mod tests {
     fn believed(place: CardPlace, bytes: usize) -> Result<Base> {
         let start = memory::allocate(8192).expect("memory");
         let file = memory::find(start, 1).expect("inside").file;
-        let services = vec![Address([1; 16]), Address([2; 16])];
-        let mut direct = Direct::new(0, Nonce(1), services, Mark::new(1), None);
+        let services = [(Rank(0), Address([1; 16])), (Rank(1), Address([2; 16]))];
+        let mut direct = Direct::new(Rank(0), Nonce(1), services.to_vec(), Mark::new(1), None);
         let mapping = Arc::new(Mapping::open(&file).expect("a mapping"));
         direct.mapped.insert((1, 7), mapping);
         let base = direct.base(1, &place, bytes);

@@ -18,6 +18,7 @@ use crate::exec::host::{HostEngine, Wires, launch};
 use crate::exec::order::OwnPlanner;
 use crate::plan::{Algorithm, Collective, Geometry, Nodes};
 use crate::proxy::service::Address;
+use crate::topo;
 use crate::transport::cma::{Mark, MarkCard};
 use crate::transport::segment::Nonce;
 use crate::tune::form::WAITED_BELOW;
@@ -49,6 +50,9 @@ pub(in crate::comm) fn exec(
     let mut wires = Wires::new((me, all, layout.channels), node.fans(), source, bell);
     wires.place_on(plain_channels(settings, layout.channels));
     wires.carried = network.map_or_else(Default::default, |it| net::carried(&it.links));
+    wires.buffers = Box::new(direct);
+    let has_mates = || topo::local_places(party.bootstrap.rank(), places).len() > 1;
+    wires.reads_mates = network.is_some() && settings.direct() && has_mates();
     wires.sends_meet = settings.check();
     let flip = settings.fault_flip().filter(|flip| flip.rank == rank.0);
     let turns = match network.is_some_and(|network| network.takes_turns) {
@@ -63,7 +67,7 @@ pub(in crate::comm) fn exec(
     // A plan whose connections take channels in turn is there once for each.
     let plans = (owned::PLANS + owned::PLANS_PER_RANK * nranks as usize) * usize::from(turns);
     let memory = (slot_bytes(settings) * Geometry::SLOTS as usize, EAGER_BYTES);
-    let cards = CardExchange::new(Box::new(direct), card_geometry(memory));
+    let cards = CardExchange::new(card_geometry(memory));
     let nodes = Arc::new(nodes);
     let planner = planner(&nodes);
     Exec {
@@ -121,7 +125,7 @@ fn told_to_stream(settings: &Settings) -> Option<bool> {
     }
 }
 
-/// How the buffers of the other ranks are reached, where all are on one node.
+/// How the buffers of the other ranks of the node are reached.
 pub(in crate::comm) fn reach(
     party: &Party,
     services: Vec<Address>,
@@ -148,6 +152,8 @@ pub(in crate::comm) fn direct(
     mark: Mark,
     private: Option<Private>,
 ) -> Direct {
-    let me = party.bootstrap.rank().index();
-    Direct::new(me, Nonce(party.nonce), services, mark, private)
+    let me = party.bootstrap.rank();
+    let mates = topo::local_places(me, party.places).into_iter();
+    let processes = mates.map(|place| place.rank).zip(services).collect();
+    Direct::new(me, Nonce(party.nonce), processes, mark, private)
 }

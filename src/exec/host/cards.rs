@@ -60,7 +60,6 @@ impl ShownBuffers {
 
 /// The side of a rank in exchanges of cards.
 pub struct CardExchange {
-    buffers: Box<dyn NodeBuffers>,
     /// Slots and slices of the tokens that hold cards.
     geometry: Geometry,
     /// Turns that still pass without cards, and how many did the time before.
@@ -69,10 +68,9 @@ pub struct CardExchange {
 }
 
 impl CardExchange {
-    /// With the buffers of the ranks, and tokens of this geometry.
-    pub fn new(buffers: Box<dyn NodeBuffers>, geometry: Geometry) -> CardExchange {
+    /// With tokens of this geometry.
+    pub fn new(geometry: Geometry) -> CardExchange {
         CardExchange {
-            buffers,
             geometry,
             pause: 0,
             last_pause: 0,
@@ -83,8 +81,8 @@ impl CardExchange {
     /// shows cards. Programs whose buffers are private should not pay for them each time: after
     /// cards in vain some turns pass without. All ranks answer alike: it depends on the turns
     /// before, and on nothing else.
-    pub fn take_turn(&mut self, bytes: usize) -> bool {
-        if self.buffers.reads_private(bytes) {
+    pub fn take_turn(&mut self, buffers: &dyn NodeBuffers, bytes: usize) -> bool {
+        if buffers.reads_private(bytes) {
             // Never in vain.
             return true;
         }
@@ -93,22 +91,22 @@ impl CardExchange {
         shows
     }
 
-    /// Whether a rank is a thread of this process.
-    pub fn is_of_this_process(&self, rank: usize) -> bool {
-        self.buffers.is_of_this_process(rank)
-    }
-
     /// The launch that shows this rank's card before a call, and brings those of the others.
     ///
     /// # Errors
     /// When the service of this process is gone.
-    pub fn show(&mut self, call: &LaunchOrder, shown: &mut ShownBuffers) -> Result<LaunchOrder> {
+    pub fn show(
+        &mut self,
+        buffers: &mut dyn NodeBuffers,
+        call: &LaunchOrder,
+        shown: &mut ShownBuffers,
+    ) -> Result<LaunchOrder> {
         let ranks = call.shape.nranks as usize;
         shown.copies.clear();
         shown.cards.clear();
         shown.cards.resize(ranks + 1, Card::default());
-        shown.cards[ranks] = self.card(call, &mut shown.copies)?;
-        shown.exposed = pushed::exposed(call, self.buffers.page_bytes());
+        shown.cards[ranks] = card(buffers, call, &mut shown.copies)?;
+        shown.exposed = pushed::exposed(call, buffers.page_bytes());
         let (all, own) = shown.cards.split_at_mut(ranks);
         let (own, all) = (own.as_ptr().cast(), all.as_mut_ptr().cast());
         let shape = Shape {
@@ -126,22 +124,6 @@ impl CardExchange {
         })
     }
 
-    /// This rank's card for a call, and what of its buffers peers read in copies.
-    ///
-    /// # Errors
-    /// As [`CardExchange::show`].
-    fn card(&mut self, call: &LaunchOrder, copies: &mut Vec<Copied>) -> Result<Card> {
-        let (sent, received) = call.buffer_bytes(call.shape.rank);
-        let freed = self.buffers.freed();
-        Ok(Card {
-            send: self.buffers.find(call.send, sent, copies)?,
-            recv: self
-                .buffers
-                .find(call.recv.cast_const(), received, copies)?,
-            freed,
-        })
-    }
-
     /// How this rank reaches the buffers of all ranks, whose cards are there; `None` if the call
     /// cannot be direct on any rank.
     ///
@@ -149,12 +131,13 @@ impl CardExchange {
     /// When a peer's memory cannot be mapped: the other ranks count on it, so the call fails.
     pub fn take(
         &mut self,
+        buffers: &mut dyn NodeBuffers,
         call: &LaunchOrder,
         shown: &mut ShownBuffers,
     ) -> Result<Option<PeerBuffers>> {
         let ranks = call.shape.nranks as usize;
         let copies = std::mem::take(&mut shown.copies);
-        let reached = self.reached(&shown.cards[..ranks], call, copies)?;
+        let reached = self.reached(buffers, &shown.cards[..ranks], call, copies)?;
         shown.said = Some(if reached.is_some() {
             Cards::Readable
         } else {
@@ -166,16 +149,17 @@ impl CardExchange {
 
     fn reached(
         &mut self,
+        buffers: &mut dyn NodeBuffers,
         cards: &[Card],
         call: &LaunchOrder,
         copies: Vec<Copied>,
     ) -> Result<Option<PeerBuffers>> {
         for (rank, card) in cards.iter().enumerate() {
-            self.buffers.hear(rank, card.freed);
+            buffers.hear(rank, card.freed);
         }
-        let is_here = (0..cards.len()).all(|rank| self.buffers.is_of_this_process(rank));
+        let is_here = (0..cards.len()).all(|rank| buffers.is_of_this_process(rank));
         let is_known = is_here || are_known(cards);
-        if !is_known && !self.buffers.reads_private(call.bytes()) {
+        if !is_known && !buffers.reads_private(call.bytes()) {
             self.last_pause = (2 * self.last_pause).clamp(1, LONGEST_PAUSE);
             self.pause = self.last_pause;
             return Ok(None);
@@ -184,15 +168,15 @@ impl CardExchange {
         let pushed = if is_here {
             pushed::everything(call)
         } else if is_known {
-            pushed::common(call, &writable(cards), self.buffers.page_bytes())
+            pushed::common(call, &writable(cards), buffers.page_bytes())
         } else {
             Pushed::nothing()
         };
         let mut bases = Vec::with_capacity(cards.len());
         for (rank, card) in cards.iter().enumerate() {
             let (sent, received) = call.buffer_bytes(rank as u32);
-            let send = self.buffers.base(rank, &card.send, sent)?;
-            bases.push([send, self.buffers.base(rank, &card.recv, received)?]);
+            let send = buffers.base(rank, &card.send, sent)?;
+            bases.push([send, buffers.base(rank, &card.recv, received)?]);
         }
         Ok(Some(PeerBuffers {
             bases,
@@ -200,6 +184,24 @@ impl CardExchange {
             copies,
         }))
     }
+}
+
+/// This rank's card for a call, and what of its buffers peers read in copies.
+///
+/// # Errors
+/// As [`CardExchange::show`].
+fn card(
+    buffers: &mut dyn NodeBuffers,
+    call: &LaunchOrder,
+    copies: &mut Vec<Copied>,
+) -> Result<Card> {
+    let (sent, received) = call.buffer_bytes(call.shape.rank);
+    let freed = buffers.freed();
+    Ok(Card {
+        send: buffers.find(call.send, sent, copies)?,
+        recv: buffers.find(call.recv.cast_const(), received, copies)?,
+        freed,
+    })
 }
 
 /// Whether all buffers can be addressed by ranks of other processes. Pure in what all ranks know.
@@ -271,12 +273,12 @@ mod tests {
     const RANKS: usize = 3;
     const BYTES: usize = 2 * PAGE;
 
-    fn exchange(is_one_process: bool, private_from: usize) -> CardExchange {
+    fn exchange(is_one_process: bool, private_from: usize) -> (CardExchange, Told) {
         let told = Told {
             is_one_process,
             private_from,
         };
-        CardExchange::new(Box::new(told), Geometry::bundle(8 * PAGE))
+        (CardExchange::new(Geometry::bundle(8 * PAGE)), told)
     }
 
     /// An all-reduce of rank 0, in place.
@@ -297,20 +299,24 @@ mod tests {
     }
 
     /// The answer of the cards where the buffers of the ranks begin at these pages.
-    fn answer(exchange: &mut CardExchange, pages: [usize; RANKS]) -> Option<PeerBuffers> {
+    fn answer(
+        (exchange, told): &mut (CardExchange, Told),
+        pages: [usize; RANKS],
+    ) -> Option<PeerBuffers> {
         let mut shown = ShownBuffers::default();
-        let order = exchange.show(&call(pages[0]), &mut shown).expect("a card");
+        let order = exchange.show(told, &call(pages[0]), &mut shown);
+        let order = order.expect("a card");
         assert_eq!((order.count, order.signature), (size_of::<Card>(), 77));
         assert_eq!(order.shape.channels, 1);
         // What the launch does, each card by its own rank.
         for (rank, page) in pages.into_iter().enumerate() {
-            let card = exchange.card(&call(page), &mut Vec::new()).expect("a card");
+            let card = card(told, &call(page), &mut Vec::new()).expect("a card");
             shown.cards[rank] = card;
         }
         // SAFETY: the launch has the own card to send.
         assert_eq!(unsafe { order.send.cast::<Card>().read() }, shown.cards[0]);
         let reached = exchange
-            .take(&call(pages[0]), &mut shown)
+            .take(told, &call(pages[0]), &mut shown)
             .expect("all can be mapped");
         let said = if reached.is_some() {
             Cards::Readable
@@ -350,19 +356,23 @@ mod tests {
     #[test]
     fn cards_in_vain_are_followed_by_a_pause() {
         let mut exchange = exchange(false, usize::MAX);
+        let takes_turn = |exchange: &mut (CardExchange, Told)| {
+            let (exchange, told) = exchange;
+            exchange.take_turn(told, BYTES)
+        };
         for pause in [1, 2, 4, 8, 16, 32, 64, 64] {
-            assert!(exchange.take_turn(BYTES));
+            assert!(takes_turn(&mut exchange));
             assert!(answer(&mut exchange, [1, 2, 3]).is_none());
             for call in 0..pause {
-                assert!(!exchange.take_turn(BYTES), "{call} of {pause}");
+                assert!(!takes_turn(&mut exchange), "{call} of {pause}");
             }
         }
-        assert!(exchange.take_turn(BYTES));
+        assert!(takes_turn(&mut exchange));
         assert!(answer(&mut exchange, [20, 30, 40]).is_some());
-        assert!(exchange.take_turn(BYTES), "these were not in vain");
+        assert!(takes_turn(&mut exchange), "these were not in vain");
         assert!(answer(&mut exchange, [1, 30, 40]).is_none());
         assert_eq!(
-            [0; 2].map(|_| exchange.take_turn(BYTES)),
+            [0; 2].map(|_| takes_turn(&mut exchange)),
             [false, true],
             "as if for the first time"
         );

@@ -121,7 +121,7 @@ impl HostEngine {
 
     /// Whether a rank is a thread of this process.
     pub fn is_of_this_process(&self, rank: usize) -> bool {
-        self.cards.is_of_this_process(rank)
+        self.wires.buffers.is_of_this_process(rank)
     }
 
     /// Takes the turn of the call of so many bytes that begins now, once, and returns whether it
@@ -129,7 +129,7 @@ impl HostEngine {
     /// takes it when it begins.
     #[inline(always)]
     pub fn take_turn_of_cards(&mut self, bytes: usize) -> bool {
-        self.cards.take_turn(bytes)
+        self.cards.take_turn(&*self.wires.buffers, bytes)
     }
 
     /// Slices from this size on are written past the cache.
@@ -176,12 +176,11 @@ impl HostEngine {
     fn launch(&mut self, order: &mut LaunchOrder, beside: &[Launch]) -> Result<Launch> {
         let kernel = self.kernels.of(&order.combine)?;
         let mut geometry = order.geometry;
-        if self.wires.carried.somewhere() && order.reach.is_none() {
-            // A slot is a message.
-            geometry.slice_steps = 1;
-        }
         let (shape, wanted, placing) = (order.shape, order.protocol, order.placing);
         let mut plan = self.bound((shape, wanted, placing))?;
+        if self.wires.carried.somewhere() && order.reach.is_none() {
+            geometry = launch::between_nodes(geometry, plan.pieces(), kernel.element_bytes);
+        }
         // Elements of exact sums may be too large for lines, and the tuner does not know types.
         let fitting = launch::protocol(plan.pieces(), wanted, &geometry, kernel.element_bytes);
         if fitting != wanted {
@@ -255,11 +254,14 @@ impl HostEngine {
 
     /// The beginning of a call that may be direct: its cards, unless the last ones were in vain.
     fn show_cards(&mut self, flight: &mut HostFlight, order: Box<DirectOrder>) -> Result<()> {
-        if !order.is_decided && !self.cards.take_turn(order.otherwise.bytes()) {
+        if !order.is_decided && !self.take_turn_of_cards(order.otherwise.bytes()) {
             flight.shown.said = Some(Cards::NotShown);
             return self.add(flight, order.launch(None));
         }
-        let cards = self.cards.show(&order.otherwise, &mut flight.shown)?;
+        let buffers = &mut *self.wires.buffers;
+        let cards = self
+            .cards
+            .show(buffers, &order.otherwise, &mut flight.shown)?;
         self.add(flight, cards)?;
         flight.shown.order = Some(order);
         flight.shown.is_shown = true;
@@ -269,7 +271,10 @@ impl HostEngine {
     /// All cards are there: the call itself.
     fn take_cards(&mut self, flight: &mut HostFlight, order: Box<DirectOrder>) -> Result<()> {
         flight.clear_launches();
-        let reached = self.cards.take(&order.otherwise, &mut flight.shown)?;
+        let buffers = &mut *self.wires.buffers;
+        let reached = self
+            .cards
+            .take(buffers, &order.otherwise, &mut flight.shown)?;
         self.add(flight, order.launch(reached))
     }
 

@@ -109,9 +109,10 @@ impl LaneRun {
             let bytes = scratch * launch.kernel.element_bytes;
             self.scratch = Some(wires.scratch.take(bytes));
         }
+        self.at.parts = launch.parts(lane);
         let (chunk, slice) = (launch.geometry.chunk_steps, launch.geometry.slice_steps);
         for &end in &launch.plan.lane_ends[lane] {
-            wires.begin(end, chunk, slice);
+            wires.begin(end, chunk);
         }
         if launch.direct.is_none() {
             self.reserve(launch, wires)?;
@@ -157,9 +158,11 @@ impl LaneRun {
         let slice = Slice::new(launch, &self.at, &self.scratch);
         let operands = plan.list(step.srcs).iter().chain(plan.list(step.dsts));
         for operand in operands.skip(self.ready) {
-            if let Some(index) = operand.as_connection() {
+            if let Some(index) = operand.as_connection()
+                && (slice.at.part == 0 || slice.is_by_parts(index))
+            {
                 let end = plan.ends[index];
-                let slots = launch.geometry.slice_steps;
+                let slots = slice.slots(index);
                 let ahead = slice.kept_ahead(operand);
                 let token = || (slice.token_bytes(step), launch.signature);
                 if !wires.ports.ready(end, (slots, ahead), token) {
@@ -175,8 +178,8 @@ impl LaneRun {
         Ok(None)
     }
 
-    /// Folds or copies one slice. Returns its bytes, and from where they go to another node if they
-    /// are in no slot.
+    /// Folds or copies the part of a slice. Returns its bytes, and from where they go to another
+    /// node if they are in no slot.
     #[inline]
     unsafe fn fold(
         &mut self,
@@ -227,7 +230,12 @@ impl LaneRun {
             }
             Some(index) => {
                 let ahead = slice.kept_ahead(operand);
-                wires.ports.place(plan.ends[index], bytes, ahead)
+                let (before, bytes) = match slice.is_by_parts(index) {
+                    true => (0, bytes),
+                    false => slice.in_whole(chunk, bytes),
+                };
+                let place = wires.ports.place(plan.ends[index], bytes, ahead);
+                place.wrapping_add(before)
             }
             None => slice.place(operand, chunk),
         };
@@ -236,7 +244,7 @@ impl LaneRun {
         Ok((bytes, sent_from))
     }
 
-    /// Folds or copies one slice, publishes and releases.
+    /// Folds or copies one slice, or a part of it, publishes and releases.
     #[inline]
     unsafe fn execute(
         &mut self,
@@ -249,10 +257,23 @@ impl LaneRun {
         let (srcs, dsts) = (plan.list(step.srcs), plan.list(step.dsts));
         // SAFETY: passed on to our caller.
         let (bytes, sent_from) = unsafe { self.fold(step, launch, wires)? };
-        let slots = launch.geometry.slice_steps;
-        let in_slot = if launch.direct.is_none() { bytes } else { 0 };
+        let slice = Slice::new(launch, &self.at, &self.scratch);
+        let whole = match self.at.parts {
+            1 => bytes,
+            _ => slice.token_bytes(step),
+        };
+        let in_slot = if launch.direct.is_none() { whole } else { 0 };
+        // Inside the node a token is the whole slice, whose last part is done.
+        let is_due = |index: usize| slice.is_by_parts(index) || self.at.is_last_part();
         for index in dsts.iter().filter_map(Operand::as_connection) {
-            let end = launch.plan.ends[index];
+            if !is_due(index) {
+                continue;
+            }
+            let (end, slots) = (launch.plan.ends[index], slice.slots(index));
+            let (bytes, in_slot) = match slice.is_by_parts(index) {
+                true => (bytes, bytes),
+                false => (whole, in_slot),
+            };
             match sent_from {
                 Some(place) if plan.is_remote[index] => {
                     let payload = (place, bytes);
@@ -272,13 +293,16 @@ impl LaneRun {
             });
         }
         for operand in srcs.iter().filter(|operand| !operand.keep) {
-            let Some(index) = operand.as_connection() else {
+            let Some(index) = operand.as_connection().filter(|&index| is_due(index)) else {
                 continue;
             };
-            wires.ports.release(launch.plan.ends[index], slots);
+            wires
+                .ports
+                .release(launch.plan.ends[index], slice.slots(index));
+            let is_part = slice.is_by_parts(index);
             tracer.event(Event::Release {
                 link: plan.connections()[index].link(),
-                bytes,
+                bytes: if is_part { bytes } else { whole },
             });
         }
         Ok(())

@@ -40,6 +40,8 @@ pub struct Bound {
     pub lane_handed: Vec<Vec<PortId>>,
     /// Which connections lead to other nodes; empty where none does.
     pub is_remote: Vec<bool>,
+    /// Which lanes have such connections.
+    pub lane_is_remote: Vec<bool>,
     /// Outlets of each lane, out of place and in place: what its steps may send straight from the
     /// caller's memory. Empty if nothing.
     pub outlets: [Outlets; 2],
@@ -106,6 +108,10 @@ impl Bound {
         };
         let far = ends.iter().filter(|_| carrier.somewhere());
         let remote: Vec<bool> = far.map(is_remote).collect();
+        let lane_is_remote = lane_ends
+            .iter()
+            .map(|of| of.iter().any(is_remote))
+            .collect();
         let takes_parts = carrier.carrier().is_some_and(Carrier::takes_parts);
         let straight = takes_parts && remote.contains(&true);
         let leads_out = |index: usize| {
@@ -119,6 +125,7 @@ impl Bound {
         });
         Ok(Bound {
             is_remote: remote,
+            lane_is_remote,
             outlets,
             lane_handed: match wires.meets_receive(&plan.shape) {
                 true => lane_ends.clone(),
@@ -211,6 +218,15 @@ pub fn protocol(
     if fits { wanted } else { Protocol::Simple }
 }
 
+/// Geometry of a plan between nodes, where a slice of several slots is moved in parts. A token of
+/// many pieces is not.
+pub fn between_nodes(mut geometry: Geometry, pieces: u32, element_bytes: usize) -> Geometry {
+    if pieces > 1 || geometry.slot_bytes < element_bytes {
+        geometry.slice_steps = 1;
+    }
+    geometry
+}
+
 /// One call on its way.
 pub struct Launch {
     /// Plan and connections that it runs over.
@@ -259,6 +275,10 @@ impl Launch {
     ) -> Result<Launch> {
         let least_bytes = plan.pieces() as usize * kernel.element_bytes;
         geometry.slot_bytes = geometry.slot_bytes.min(Wires::capacity(plan.protocol));
+        if !plan.is_remote.is_empty() && geometry.slice_steps > 1 {
+            // Each part of a slice fits a slot.
+            geometry.slot_bytes -= geometry.slot_bytes % kernel.element_bytes;
+        }
         if least_bytes > geometry.slice_bytes() {
             return Err(Error::usage(
                 format!(
@@ -299,6 +319,14 @@ impl Launch {
             // What goes to other nodes is handed to the network, which nobody may drive later; a
             // message that meets its receive was taken.
             None => &self.plan.lane_handed[lane],
+        }
+    }
+
+    /// Parts in which a lane moves each slice.
+    pub fn parts(&self, lane: usize) -> u32 {
+        match self.plan.lane_is_remote[lane] {
+            true => self.geometry.slice_steps,
+            false => 1,
         }
     }
 

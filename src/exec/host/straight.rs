@@ -24,12 +24,13 @@ pub fn want(slice: Slice, step: &Step, wires: &mut Wires, index: usize, ahead: u
     let copies = step.op == StepOp::Copy && !step.is_packed() && srcs.len() == 1;
     let mut dsts = plan.list(step.dsts).iter();
     let stored = dsts.find(|dst| dst.space == Space::Output);
-    let bytes = slice.token_bytes(step);
+    let chunk = slice.chunk(step);
+    let bytes = slice.count(chunk) * slice.launch.kernel.element_bytes;
     let kept = srcs.iter().any(|src| src.keep);
     if let (true, false, Some(dst)) = (copies && plan.is_remote[index], kept, stored)
         && bytes >= STRAIGHT_BYTES
     {
-        let place = slice.place(dst, slice.chunk(step));
+        let place = slice.place(dst, chunk);
         wires.want(plan.ends[index], ahead, place, bytes);
     }
 }

@@ -5,6 +5,7 @@ use super::ran::Ran;
 use super::scratch::Pool;
 use crate::base::Result;
 use crate::base::sync::MODEL;
+use crate::exec::reach::{NodeBuffers, Unreached};
 use crate::exec::stop::Mismatch;
 use crate::plan::{Collective, ConnectionUse, Direction, Link, Plan, Protocol, Shape};
 use crate::wire::fan::Fans;
@@ -29,6 +30,12 @@ pub struct Wires {
     pub ports: Ports,
     /// Tokens that go to other nodes.
     pub carried: Carried,
+    /// Buffers of the ranks of this node.
+    pub buffers: Box<dyn NodeBuffers>,
+    /// In jobs on several nodes: ranks of this node read each other's buffers where they lie.
+    pub reads_mates: bool,
+    /// Tokens that ranks of this node were shown in no slot, in such jobs.
+    pub tokens_shown: u64,
     /// Memory for lanes that need scratch.
     pub scratch: Pool,
     /// A message is sent when it was received, whatever its size.
@@ -56,6 +63,9 @@ impl Wires {
             plain: channels as u16,
             ports: Ports::new((me, ranks, channels), fans, source, bell),
             carried: Carried::default(),
+            buffers: Box::new(Unreached),
+            reads_mates: false,
+            tokens_shown: 0,
             scratch: Pool::default(),
             sends_meet: false,
             stream_bytes: usize::MAX,
@@ -157,15 +167,13 @@ impl Wires {
         self.sends_meet && is_message && self.carried.is_remote(shape.root as usize)
     }
 
-    /// Begins a launch on this port, whose chunks take `chunk_steps` slots and slices
-    /// `slice_steps`. Positions are aligned so that no slice wraps; where slots are carried to
-    /// other nodes each one is a slice, and none may be left out.
-    pub fn begin(&mut self, port: PortId, chunk_steps: u32, slice_steps: u32) {
-        let chunk_steps = match self.carried.somewhere() {
-            false => chunk_steps,
-            true => slice_steps,
-        };
-        self.ports.port(port).begin(chunk_steps);
+    /// Begins a launch on this port, whose chunks take `chunk_steps` slots. Positions are aligned
+    /// so that no slice wraps; of slots that are carried to other nodes each one is a token, and
+    /// none may be left out.
+    pub fn begin(&mut self, port: PortId, chunk_steps: u32) {
+        if !self.carried.is_remote(self.ports.peer(port)) {
+            self.ports.port(port).begin(chunk_steps);
+        }
     }
 
     /// Says where the payload of a token that is not there yet had best go, at a port that leads to
