@@ -19,6 +19,8 @@ mod drawn;
 mod engine;
 #[path = "ranks/groups.rs"]
 mod groups;
+#[path = "nodes/near.rs"]
+mod near;
 #[path = "ranks/operations.rs"]
 mod operations;
 #[path = "nodes/proxied.rs"]

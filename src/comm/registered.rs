@@ -4,7 +4,8 @@
 //! ([`crate::transport::registered`]), where several communicators may have registered the same. It
 //! is moved only where another process of the node reads it by that: ranks that are threads of one
 //! process read each other's memory as it is, memory of `koloMemAlloc` can be read already, what
-//! goes to other nodes passes slots, and devices reach memory in other ways.
+//! goes to other nodes goes from where it is, and devices reach memory in other ways. The first
+//! registration that moves nothing is a line of the log.
 
 use super::queue::Queue;
 use super::registrations::RegisteredBuffer;
@@ -13,16 +14,30 @@ use crate::exec::CommDevice;
 use crate::transport::{fork, memory, registered};
 use std::sync::Arc;
 
-/// Whether another process reads buffers by what is registered.
-fn gains(queue: &Queue) -> bool {
-    let is_alone = queue.process_mates.len() + 1 == queue.nranks as usize;
-    let on_one_node = queue.network.is_none();
-    queue.device == CommDevice::Host && on_one_node && !is_alone && queue.settings.direct()
+/// Why no other process reads buffers by what is registered, if that is so.
+fn why_not(queue: &Queue) -> Option<&'static str> {
+    let is_read = |rank: u32| queue.is_mate(rank) && !queue.process_mates.contains(&rank);
+    if queue.device != CommDevice::Host {
+        return Some("devices reach memory in other ways");
+    }
+    if !queue.settings.direct() {
+        return Some("the setting direct is off");
+    }
+    if !(0..queue.nranks).any(is_read) {
+        return Some(match queue.network {
+            None => "all ranks are threads of one process, which read each other's memory as it is",
+            Some(_) => {
+                "no other process of this node has a rank, and what goes to other nodes is \
+                        read as it is"
+            }
+        });
+    }
+    None
 }
 
 /// Registers a buffer of `bytes` bytes: large calls on it, or on parts of it, are then read by
-/// the other ranks of the node where they lie, if all ranks have registered theirs (or have
-/// them from `koloMemAlloc`). Each rank calls it for itself; any thread.
+/// the other ranks of the node where they lie; where all ranks are on one node, if all ranks have
+/// registered theirs (or have them from `koloMemAlloc`). Each rank calls it for itself; any thread.
 ///
 /// The whole pages of the buffer are moved onto a file in memory, at the same addresses and
 /// with the same content. `docs/memory.md` says which memory that can be done with, and what
@@ -48,7 +63,14 @@ pub(in crate::comm) unsafe fn register(
         ));
     }
     let is_there = bytes == 0 || memory::allocated(start, bytes).is_some();
-    let memory = match gains(queue) && !is_there {
+    let why_not = why_not(queue);
+    if let Some(why) = why_not.filter(|_| queue.registrations.tells_unused()) {
+        tracing::info!(
+            "communicator {}: registered buffers stay as they are: {why}",
+            queue.name
+        );
+    }
+    let memory = match why_not.is_none() && !is_there {
         true => Some(registered::register(start, bytes)),
         false => None,
     };

@@ -3,7 +3,7 @@
 use crate::base::Result;
 use crate::transport::{fork, registered};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A buffer that is registered with a communicator, see `Communicator::register`.
@@ -32,12 +32,21 @@ static MADE: AtomicU64 = AtomicU64::new(1);
 
 /// The registrations of a communicator: what holds their memory, if it was moved.
 #[derive(Debug, Default)]
-pub(super) struct Registrations(Mutex<BTreeMap<u64, Option<u64>>>);
+pub(super) struct Registrations {
+    all: Mutex<BTreeMap<u64, Option<u64>>>,
+    /// It was said that they gain nothing.
+    tells_unused: AtomicBool,
+}
 
 impl Registrations {
     /// All, and what holds their memory.
     pub fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Option<u64>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it is to be said now that they gain nothing: once.
+    pub fn tells_unused(&self) -> bool {
+        !self.tells_unused.swap(true, Ordering::Relaxed)
     }
 
     /// Takes one in.

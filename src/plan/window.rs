@@ -309,7 +309,7 @@ impl Window {
 /// The elements of a part, `part` of `parts`, of a slice of `count` elements: an even share in
 /// whole groups of 16, but at least a thirty-second of the most that a slot holds.
 #[inline]
-pub fn part(count: usize, (part, parts): (u32, u32), most: usize) -> Range<usize> {
+pub fn part(count: usize, part: u32, parts: u32, most: usize) -> Range<usize> {
     let share = div_up(count, SLICE_ELEMENTS * parts as usize) * SLICE_ELEMENTS;
     let share = share.max(most / 32).min(most);
     let at = |part: u32| (share * part as usize).min(count);

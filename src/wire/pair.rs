@@ -25,6 +25,23 @@ pub const STRAIGHT_BYTES: usize = 8 << 10;
 
 const _: () = assert!(ELSEWHERE_BYTES <= STRAIGHT_BYTES);
 
+/// Words in the slot of a token whose payload a rank of the node reads where it lies: its address
+/// in the process of its writer, and where in which allocation of that process it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct ShownWords {
+    /// Of the first byte.
+    pub address: u64,
+    /// Number of the allocation; 0 if none.
+    pub number: u64,
+    /// Bytes from the start of the allocation.
+    pub offset: u64,
+    /// 0, or the bytes of a registration that is mapped by its parts.
+    pub window: u64,
+    /// How often that process has freed what others may have mapped.
+    pub freed: u64,
+}
+
 /// Shared memory of one pair connection.
 #[derive(Clone, Copy)]
 pub struct PairMemory {
@@ -177,6 +194,20 @@ impl PairSender {
         line.publish(self.position, signature, bytes as u64 | ELSEWHERE);
     }
 
+    /// Publishes a slice whose payload, of at least [`ELSEWHERE_BYTES`], stays where the words in
+    /// its slot say until the slice was given back.
+    #[inline]
+    pub fn publish_shown(&mut self, words: &ShownWords, slots: u32, bytes: usize, signature: u64) {
+        debug_assert!(bytes >= ELSEWHERE_BYTES, "a small payload has no slot");
+        let slot = self.slot(0).cast::<ShownWords>();
+        // SAFETY: the slot is the writer's, and larger than the words.
+        unsafe { slot.write_unaligned(*words) };
+        let line = &self.memory.header().lines[self.position as usize % TOKENS];
+        self.position += u64::from(slots);
+        let ack = bytes as u64 | ELSEWHERE;
+        line.publish(self.position, signature, ack);
+    }
+
     /// Slots published so far.
     pub fn position(&self) -> u64 {
         self.position
@@ -274,6 +305,17 @@ impl PairReceiver {
         }
         let slot = self.slot(u64::from(ahead)).cast::<*mut u8>();
         // SAFETY: the slice is there, and its slot holds the address.
+        Some(unsafe { slot.read_unaligned() })
+    }
+
+    /// The words of that slice, if its payload is shown in no slot.
+    #[inline]
+    pub fn shown(&self, ahead: u32) -> Option<ShownWords> {
+        if self.line(ahead).arrival().ack & ELSEWHERE == 0 {
+            return None;
+        }
+        let slot = self.slot(u64::from(ahead)).cast::<ShownWords>();
+        // SAFETY: the slice is there, and its slot holds the words.
         Some(unsafe { slot.read_unaligned() })
     }
 

@@ -6,7 +6,7 @@ use super::fan::Fans;
 use super::layout::{LL_LINES, LL128_LINES};
 use super::line::{Arrival, SMALL_BYTES};
 use super::ll::{LinesReceiver, LinesSender};
-use super::pair::{PairReceiver, PairSender};
+use super::pair::{PairReceiver, PairSender, ShownWords};
 use super::port::Port;
 use super::taken::Tokens;
 use super::{Bell, Slots, Source};
@@ -341,6 +341,33 @@ impl Ports {
         if let Port::PairOut(pair) = self.port(id) {
             // SAFETY: passed on to our caller.
             unsafe { pair.publish_elsewhere(data, bytes, signature) };
+        }
+    }
+
+    /// Publishes a token whose payload stays where its words say until the token was given back, at
+    /// a pair over slots, and wakes its reader.
+    #[inline]
+    pub fn publish_shown(
+        &mut self,
+        id: PortId,
+        words: &ShownWords,
+        slots: u32,
+        bytes: usize,
+        signature: u64,
+    ) {
+        if let Port::PairOut(pair) = self.port(id) {
+            pair.publish_shown(words, slots, bytes, signature);
+            self.wake_readers(id);
+        }
+    }
+
+    /// The words of the token that is there, or of that `ahead` slots behind it, if it is in no
+    /// slot: at a port that leads to a rank of this node.
+    #[inline]
+    pub fn shown(&self, id: PortId, ahead: u32) -> Option<ShownWords> {
+        match &self.made[id.0 as usize].port {
+            Port::PairIn(pair) => pair.shown(ahead),
+            _ => None,
         }
     }
 

@@ -238,7 +238,8 @@ class Cluster:
     def compile(self, source, mpi=None):
         """Compiles tests/cluster/SOURCE against the installed kolo, and an MPI if one is named; the
         path of the program, which all nodes see."""
-        program = os.path.join(self.folder, "%s.%s" % (os.path.splitext(source)[0], mpi or "plain"))
+        name = os.path.splitext(os.path.basename(source))[0]
+        program = os.path.join(self.folder, "%s.%s" % (name, mpi or "plain"))
         lib = os.path.join(self.prefix, "lib")
         words = ["mpicc." + mpi if mpi else "cc", "-Wall", "-Wextra", "-Werror", "-O1",
                  os.path.join(HERE, source), "-o", program,

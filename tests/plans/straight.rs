@@ -1,8 +1,9 @@
 //! Tests of what may be sent straight from the caller's memory: nothing that is written again.
 
 use kolo::algo;
-use kolo::plan::analysis::outlets::outlets;
-use kolo::plan::{Algorithm, Collective, Nodes, Operand, Plan, Shape, Space};
+use kolo::plan::analysis::outlets::{outlets, shown};
+use kolo::plan::check::{Form, Options, check};
+use kolo::plan::{Algorithm, Collective, Link, Nodes, Operand, Plan, Shape, Space};
 
 fn plan(collective: Collective, algorithm: Algorithm, nranks: u32) -> Plan {
     let shape = Shape {
@@ -68,4 +69,82 @@ fn in_place_sends_no_more_straight() {
             }
         }
     }
+}
+
+/// The plans of all ranks of a call on these nodes.
+fn plans(algorithm: Algorithm, nodes: &Nodes) -> Vec<Plan> {
+    let nranks = nodes.nranks();
+    let of = |rank| Shape {
+        collective: Collective::AllReduce,
+        algorithm,
+        rank,
+        nranks,
+        root: 0,
+        channels: 2,
+    };
+    let plan = |rank| algo::plan(&of(rank), nodes).expect("a registered algorithm");
+    (0..nranks).map(plan).collect()
+}
+
+/// Proved by the checker: memory that ranks show stays until it was read, also what they contribute
+/// in place, which is overwritten later.
+#[test]
+fn contributions_in_place_are_read_before_they_are_overwritten() {
+    let blocks: [&[u32]; 7] = [
+        &[2, 2],
+        &[3, 3],
+        &[1, 4],
+        &[4, 2, 3],
+        &[2, 2, 2, 2],
+        &[5, 1, 2],
+        &[4, 4, 4, 4, 4],
+    ];
+    let dealt: [&[u32]; 2] = [&[0, 1, 0, 1], &[0, 1, 2, 0, 1, 2, 0, 0]];
+    let layouts = blocks.map(Nodes::sizes).into_iter();
+    let layouts: Vec<Nodes> = layouts.chain(dealt.map(Nodes::of)).collect();
+    for algorithm in [Algorithm::Hierarchical, Algorithm::Ring] {
+        let mut contributions = 0;
+        for nodes in &layouts {
+            let plans = plans(algorithm, nodes);
+            let options = Options {
+                slices: vec![1],
+                every_capacity: false,
+                ..Options::default()
+            };
+            let report = check(&plans, &options).unwrap_or_else(|fault| panic!("{fault}"));
+            for (rank, plan) in plans.iter().enumerate() {
+                let near = |index: usize| match plan.connections[index].link {
+                    Link::Pair { writer, reader, .. } => {
+                        nodes.node_of(writer) == nodes.node_of(reader)
+                    }
+                    _ => false,
+                };
+                for in_place in [false, true] {
+                    let all = shown(plan, near, in_place).concat();
+                    for (at, found) in all.iter().enumerate().filter(|it| it.1.is_some()) {
+                        let step = &plan.steps[at];
+                        if step.is_packed() {
+                            continue;
+                        }
+                        assert!(
+                            report.forms.allows(rank, at, Form::DirectRead, in_place),
+                            "{algorithm:?} on {nodes:?}: rank {rank}, step {at}"
+                        );
+                        let is_input = found.is_some_and(|of| of.space == Space::Input);
+                        contributions += usize::from(in_place && is_input);
+                    }
+                }
+            }
+        }
+        assert!(contributions > 10, "{algorithm:?}: {contributions}");
+    }
+}
+
+/// A rank that doubles folds into what it has sent, which its partner may not have read.
+#[test]
+fn what_is_folded_into_is_not_shown() {
+    let doubling = plan(Collective::AllReduce, Algorithm::RecursiveDoubling, 2);
+    let found = |in_place| shown(&doubling, |_| true, in_place).concat();
+    assert!(found(true).iter().all(Option::is_none));
+    assert!(found(false).iter().any(Option::is_some));
 }

@@ -1,5 +1,5 @@
-//! Slices of several slots in jobs on several nodes: inside a node a slice is one token, and between
-//! nodes each of its slots is one.
+//! Slices of several slots in jobs on several nodes: inside a node a slice is one token, and
+//! between nodes each of its slots is one.
 
 use super::{SLOT_BYTES, all, kernel, many};
 use kolo::algo;

@@ -1450,7 +1450,7 @@ koloResult_t koloMemFree(void *ptr);
  * a memfd that is sealed against shrinking stays as it is. Stacks, variables with initial values
  * and what shares a page with such, other files, locked pages (mlock), pages of hugetlbfs and
  * devices are refused. Where it gains nothing nothing is moved, and the call succeeds: ranks that
- * are threads of one process, communicators of several nodes or of CUDA devices.
+ * are threads of one process or alone on their node, communicators of CUDA devices.
  * Deregister before the memory is freed, reallocated or given to another allocator. Meanwhile
  * madvise(MADV_DONTNEED) leaves the content. A child of fork() has the pages privately, and finds
  * zeros in the buffer once the registration has ended here: it must copy what it needs at once.

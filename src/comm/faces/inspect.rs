@@ -74,6 +74,13 @@ pub trait Inspect {
     /// As [`Communicator::tuner`].
     fn direct_calls(&self) -> Result<u64>;
 
+    /// Tokens so far that this rank has shown to ranks of its node where they lie, in no slot, in a
+    /// job on several nodes.
+    ///
+    /// # Errors
+    /// As [`Communicator::tuner`].
+    fn tokens_shown(&self) -> Result<u64>;
+
     /// Counts who has carried calls on the host out so far; zeros in builds without debug
     /// assertions.
     ///
@@ -178,6 +185,10 @@ impl Inspect for Communicator {
 
     fn direct_calls(&self) -> Result<u64> {
         Ok(self.queue.user()?.engine.direct_launches())
+    }
+
+    fn tokens_shown(&self) -> Result<u64> {
+        Ok(self.queue.user()?.engine.tokens_shown())
     }
 
     fn executors(&self) -> Result<Ran> {

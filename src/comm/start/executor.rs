@@ -13,6 +13,7 @@ use crate::comm::owned::Exec;
 use crate::comm::owned::{self, Faults, Members, Reused, Sizes, Totals};
 use crate::config::{self, Settings};
 use crate::exec::host::cards::CardExchange;
+use crate::exec::host::shown::Mates;
 use crate::exec::host::trials::{LEAST_OVER_SLOTS, StoreTrials};
 use crate::exec::host::{HostEngine, Wires, launch};
 use crate::exec::order::OwnPlanner;
@@ -50,9 +51,7 @@ pub(in crate::comm) fn exec(
     let mut wires = Wires::new((me, all, layout.channels), node.fans(), source, bell);
     wires.place_on(plain_channels(settings, layout.channels));
     wires.carried = network.map_or_else(Default::default, |it| net::carried(&it.links));
-    wires.buffers = Box::new(direct);
-    let has_mates = || topo::local_places(party.bootstrap.rank(), places).len() > 1;
-    wires.reads_mates = network.is_some() && settings.direct() && has_mates();
+    wires.mates = mates(party, network, direct);
     wires.sends_meet = settings.check();
     let flip = settings.fault_flip().filter(|flip| flip.rank == rank.0);
     let turns = match network.is_some_and(|network| network.takes_turns) {
@@ -100,6 +99,16 @@ pub(in crate::comm) fn exec(
         device: None,
         stalled: Stood::default(),
         faults: Faults::new(flip.map(|flip| (flip.call, flip.slot))),
+    }
+}
+
+/// The ranks of this node, which read each other's buffers unless the settings forbid it.
+fn mates(party: &Party, network: Option<&Network>, direct: Direct) -> Mates {
+    let here = topo::local_places(party.bootstrap.rank(), party.places);
+    Mates {
+        buffers: Box::new(direct),
+        read_each_other: network.is_some() && party.settings.direct() && here.len() > 1,
+        ..Mates::default()
     }
 }
 

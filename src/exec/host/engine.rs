@@ -109,6 +109,12 @@ impl HostEngine {
         self.direct_launches
     }
 
+    /// Tokens since the communicator was made that this rank has shown to ranks of its node in no
+    /// slot, in a job on several nodes.
+    pub fn tokens_shown(&self) -> u64 {
+        self.wires.mates.tokens_shown
+    }
+
     /// Gives memory back that only launches need.
     pub fn free_scratch(&mut self) {
         self.wires.scratch.clear();
@@ -121,7 +127,7 @@ impl HostEngine {
 
     /// Whether a rank is a thread of this process.
     pub fn is_of_this_process(&self, rank: usize) -> bool {
-        self.wires.buffers.is_of_this_process(rank)
+        self.wires.mates.buffers.is_of_this_process(rank)
     }
 
     /// Takes the turn of the call of so many bytes that begins now, once, and returns whether it
@@ -129,7 +135,7 @@ impl HostEngine {
     /// takes it when it begins.
     #[inline(always)]
     pub fn take_turn_of_cards(&mut self, bytes: usize) -> bool {
-        self.cards.take_turn(&*self.wires.buffers, bytes)
+        self.cards.take_turn(&*self.wires.mates.buffers, bytes)
     }
 
     /// Slices from this size on are written past the cache.
@@ -215,6 +221,8 @@ impl HostEngine {
         }
         launch.in_place = order.in_place;
         launch.stream_bytes = self.wires.stream_bytes;
+        let mates = &mut self.wires.mates;
+        launch.near = mates.show(order, &launch.plan.near, launch.is_plain)?;
         Ok(launch)
     }
 
@@ -258,7 +266,7 @@ impl HostEngine {
             flight.shown.said = Some(Cards::NotShown);
             return self.add(flight, order.launch(None));
         }
-        let buffers = &mut *self.wires.buffers;
+        let buffers = &mut *self.wires.mates.buffers;
         let cards = self
             .cards
             .show(buffers, &order.otherwise, &mut flight.shown)?;
@@ -271,7 +279,7 @@ impl HostEngine {
     /// All cards are there: the call itself.
     fn take_cards(&mut self, flight: &mut HostFlight, order: Box<DirectOrder>) -> Result<()> {
         flight.clear_launches();
-        let buffers = &mut *self.wires.buffers;
+        let buffers = &mut *self.wires.mates.buffers;
         let reached = self
             .cards
             .take(buffers, &order.otherwise, &mut flight.shown)?;

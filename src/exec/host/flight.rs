@@ -50,7 +50,7 @@ impl HostFlight {
 
     /// Whether peers may be reading its buffers, or writing into them.
     pub fn is_direct(&self) -> bool {
-        let direct = |launch: &Launch| launch.direct.is_some();
+        let direct = |launch: &Launch| launch.direct.is_some() || launch.near.is_some();
         self.shown.exposed.is_some() || self.launches.iter().any(direct)
     }
 

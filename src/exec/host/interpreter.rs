@@ -5,9 +5,10 @@
 //! may drive a lane.
 
 use super::direct::DirectSlice;
-use super::lane::{LanePosition, Slice};
+use super::lane::{LanePosition, Slice, SliceBytes};
 use super::launch::Launch;
 use super::lists::Lists;
+use super::near::NearTokens;
 use super::scratch::Block;
 use super::wires::Wires;
 use super::{packed, straight};
@@ -29,6 +30,7 @@ pub struct LaneRun {
     /// Scratch memory of this lane, while it runs.
     scratch: Option<Block>,
     lists: Lists,
+    near: NearTokens,
 }
 
 // SAFETY: the pointer lists are only scratch space within one call of `progress`.
@@ -43,6 +45,7 @@ impl LaneRun {
             begun: false,
             scratch: None,
             lists: Lists::default(),
+            near: NearTokens::default(),
         }
     }
 
@@ -50,6 +53,7 @@ impl LaneRun {
     pub fn restart(&mut self, lane: usize, window: Window) {
         self.at = LanePosition::new(lane, window);
         (self.ready, self.begun) = (0, false);
+        self.near.has_shown = false;
     }
 
     /// Where the lane stands, for messages: (round, step, slice).
@@ -91,7 +95,7 @@ impl LaneRun {
             wires.steps_executed += u64::from(self.at.go_on(step, steps.len()));
             moved = true;
         }
-        let mut shown = launch.shown(self.at.lane).iter();
+        let mut shown = launch.shown(self.at.lane, self.near.has_shown).iter();
         if let Some(&end) = shown.find(|&&end| !wires.ports.port(end).drained()) {
             return Ok(waits(end, moved, wires));
         }
@@ -189,12 +193,14 @@ impl LaneRun {
     ) -> crate::base::Result<(usize, Option<*mut u8>)> {
         let (plan, lists) = (&launch.plan, &mut self.lists);
         let slice = Slice::new(launch, &self.at, &self.scratch);
+        if launch.near.is_some() {
+            self.near.find(slice, step, wires)?;
+        }
+        let near = &self.near;
         if step.is_packed() {
             // SAFETY: passed on to our caller.
-            return Ok((
-                unsafe { packed::fold_pieces(slice, step, lists, wires) },
-                None,
-            ));
+            let bytes = unsafe { packed::fold_pieces(slice, step, lists, near, wires) };
+            return Ok((bytes, None));
         }
         if step.op == StepOp::Token {
             return Ok((0, None));
@@ -228,14 +234,16 @@ impl LaneRun {
             {
                 std::ptr::null_mut()
             }
+            Some(index) if near.is_shown(index) => std::ptr::null_mut(),
             Some(index) => {
                 let ahead = slice.kept_ahead(operand);
-                let (before, bytes) = match slice.is_by_parts(index) {
-                    true => (0, bytes),
-                    false => slice.in_whole(chunk, bytes),
+                let (before, bytes) = if slice.is_by_parts(index) {
+                    (0, bytes)
+                } else {
+                    slice.in_whole(chunk, bytes)
                 };
-                let place = wires.ports.place(plan.ends[index], bytes, ahead);
-                place.wrapping_add(before)
+                let slot = || wires.ports.place(plan.ends[index], bytes, ahead);
+                near.place(index).unwrap_or_else(slot).wrapping_add(before)
             }
             None => slice.place(operand, chunk),
         };
@@ -253,58 +261,79 @@ impl LaneRun {
         wires: &mut Wires,
         tracer: &mut impl Tracer,
     ) -> crate::base::Result<()> {
-        let plan = &launch.plan;
-        let (srcs, dsts) = (plan.list(step.srcs), plan.list(step.dsts));
         // SAFETY: passed on to our caller.
-        let (bytes, sent_from) = unsafe { self.fold(step, launch, wires)? };
-        let slice = Slice::new(launch, &self.at, &self.scratch);
+        let (part, sent_from) = unsafe { self.fold(step, launch, wires)? };
         let whole = match self.at.parts {
-            1 => bytes,
-            _ => slice.token_bytes(step),
+            1 => part,
+            _ => Slice::new(launch, &self.at, &self.scratch).token_bytes(step),
         };
-        let in_slot = if launch.direct.is_none() { whole } else { 0 };
-        // Inside the node a token is the whole slice, whose last part is done.
-        let is_due = |index: usize| slice.is_by_parts(index) || self.at.is_last_part();
-        for index in dsts.iter().filter_map(Operand::as_connection) {
-            if !is_due(index) {
+        let bytes = SliceBytes { part, whole };
+        for operand in launch.plan.list(step.dsts) {
+            let Some(index) = operand.as_connection() else {
                 continue;
-            }
-            let (end, slots) = (launch.plan.ends[index], slice.slots(index));
-            let (bytes, in_slot) = match slice.is_by_parts(index) {
-                true => (bytes, bytes),
-                false => (whole, in_slot),
             };
-            match sent_from {
-                Some(place) if plan.is_remote[index] => {
-                    let payload = (place, bytes);
-                    // SAFETY: no step writes it any more (`straight`), and the call does not end
-                    // before the token was given back.
-                    unsafe {
-                        wires
-                            .ports
-                            .publish_elsewhere(end, payload, launch.signature)
-                    };
-                }
-                _ => wires.ports.publish(end, slots, in_slot, launch.signature),
-            }
-            tracer.event(Event::Publish {
-                link: plan.connections()[index].link(),
+            // SAFETY: as above; what is sent from elsewhere lies there.
+            unsafe { self.publish(index, bytes, sent_from, launch, wires, tracer)? };
+        }
+        let slice = Slice::new(launch, &self.at, &self.scratch);
+        for operand in launch.plan.list(step.srcs).iter().filter(|it| !it.keep) {
+            let Some(index) = operand.as_connection() else {
+                continue;
+            };
+            let Some(bytes) = slice.moved(index, bytes) else {
+                continue;
+            };
+            let (end, slots) = (launch.plan.ends[index], slice.slots(index));
+            wires.ports.release(end, slots);
+            tracer.event(Event::Release {
+                link: launch.plan.connections()[index].link(),
                 bytes,
             });
         }
-        for operand in srcs.iter().filter(|operand| !operand.keep) {
-            let Some(index) = operand.as_connection().filter(|&index| is_due(index)) else {
-                continue;
-            };
-            wires
-                .ports
-                .release(launch.plan.ends[index], slice.slots(index));
-            let is_part = slice.is_by_parts(index);
-            tracer.event(Event::Release {
-                link: plan.connections()[index].link(),
-                bytes: if is_part { bytes } else { whole },
-            });
+        if launch.near.is_some() {
+            self.near.clear();
         }
+        Ok(())
+    }
+
+    /// Publishes what a step has written for a connection, if a token of it is whole.
+    ///
+    /// # Safety
+    /// What goes to another node from `sent_from`, in no slot, lies there, and no step writes it
+    /// any more (`straight`); the call does not end before the token was given back.
+    #[inline]
+    unsafe fn publish(
+        &mut self,
+        index: usize,
+        bytes: SliceBytes,
+        sent_from: Option<*mut u8>,
+        launch: &Launch,
+        wires: &mut Wires,
+        tracer: &mut impl Tracer,
+    ) -> crate::base::Result<()> {
+        let (plan, signature) = (&launch.plan, launch.signature);
+        let slice = Slice::new(launch, &self.at, &self.scratch);
+        let Some(bytes) = slice.moved(index, bytes) else {
+            return Ok(());
+        };
+        let end = plan.ends[index];
+        match sent_from {
+            Some(place) if plan.is_remote[index] => {
+                let payload = (place, bytes);
+                // SAFETY: our caller's promise.
+                unsafe { wires.ports.publish_elsewhere(end, payload, signature) };
+            }
+            _ if self.near.is_shown(index) => self.near.publish(slice, index, bytes, wires)?,
+            _ => {
+                let in_slot = if launch.direct.is_none() { bytes } else { 0 };
+                let slots = slice.slots(index);
+                wires.ports.publish(end, slots, in_slot, signature);
+            }
+        }
+        tracer.event(Event::Publish {
+            link: plan.connections()[index].link(),
+            bytes,
+        });
         Ok(())
     }
 }

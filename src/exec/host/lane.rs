@@ -71,6 +71,13 @@ impl LanePosition {
     }
 }
 
+/// Bytes of a slice, and of the part of it that comes next.
+#[derive(Clone, Copy)]
+pub struct SliceBytes {
+    pub part: usize,
+    pub whole: usize,
+}
+
 /// The slice at a position of a launch, or the part of it that comes next.
 #[derive(Clone, Copy)]
 pub struct Slice<'a> {
@@ -114,7 +121,7 @@ impl<'a> Slice<'a> {
         }
         let LanePosition { parts, part, .. } = *self.at;
         let most = self.launch.geometry.slot_bytes / self.launch.kernel.element_bytes;
-        window::part(whole, (part, parts), most)
+        window::part(whole, part, parts, most)
     }
 
     /// Bytes of the slice before the part, which has `bytes`, and of the whole slice.
@@ -157,16 +164,26 @@ impl<'a> Slice<'a> {
     /// node.
     #[inline(always)]
     pub fn slots(self, index: usize) -> u32 {
-        match self.is_by_parts(index) {
-            true => 1,
-            false => self.launch.geometry.slice_steps,
+        if self.is_by_parts(index) {
+            return 1;
         }
+        self.launch.geometry.slice_steps
     }
 
     /// Whether each part of the slice is a token of its own at this connection.
     #[inline(always)]
     pub fn is_by_parts(self, index: usize) -> bool {
         self.at.parts > 1 && self.launch.plan.is_remote[index]
+    }
+
+    /// Bytes of the token that moves now at a connection, if one does. Inside the node it is the
+    /// whole slice, when the last part is done.
+    #[inline(always)]
+    pub fn moved(self, index: usize, bytes: SliceBytes) -> Option<usize> {
+        if self.is_by_parts(index) {
+            return Some(bytes.part);
+        }
+        self.at.is_last_part().then_some(bytes.whole)
     }
 
     /// Slots of a kept token that come before those of this slice: they are still there.
@@ -176,10 +193,10 @@ impl<'a> Slice<'a> {
             return 0;
         }
         let ahead = self.at.slice * self.launch.geometry.slice_steps;
-        match self.is_by_parts(usize::from(operand.index)) {
-            true => ahead + self.at.part,
-            false => ahead,
+        if self.is_by_parts(usize::from(operand.index)) {
+            return ahead + self.at.part;
         }
+        ahead
     }
 
     /// Where it lies in the call's own memory.

@@ -1,6 +1,7 @@
 //! A launch: a plan bound to buffers, sizes, a kernel and connections.
 
 use super::kernel::Kernel;
+use super::shown::{NearPlan, ShownMemory};
 use super::trials::StoreTrial;
 use super::wires::Wires;
 use crate::base::{Error, Result, clock};
@@ -45,6 +46,8 @@ pub struct Bound {
     /// Outlets of each lane, out of place and in place: what its steps may send straight from the
     /// caller's memory. Empty if nothing.
     pub outlets: [Outlets; 2],
+    /// Connections inside the node over which steps may show where data lie.
+    pub near: NearPlan,
     /// How its pair connections hand tokens over.
     pub protocol: Protocol,
     /// Whether peers may read the buffers where they lie.
@@ -75,19 +78,8 @@ impl Bound {
         let used = plan.connections.iter();
         let ends = used.map(|used| wires.resolve(used, protocol));
         let ends = ends.collect::<Result<Vec<PortId>>>()?;
-        let of_lane = |lane: usize| {
-            let mut seen = Vec::new();
-            for step in plan.lane_steps(lane) {
-                let (srcs, dsts) = (plan.lists.get(step.srcs), plan.lists.get(step.dsts));
-                for index in srcs.iter().chain(dsts).filter_map(Operand::as_connection) {
-                    if !seen.contains(&ends[index]) {
-                        seen.push(ends[index]);
-                    }
-                }
-            }
-            seen
-        };
-        let lane_ends: Vec<Vec<PortId>> = (0..plan.lanes.len()).map(of_lane).collect();
+        let lanes = 0..plan.lanes.len();
+        let lane_ends: Vec<Vec<PortId>> = lanes.map(|lane| ends_of(&plan, lane, &ends)).collect();
         let (ports, carrier) = (&wires.ports, &wires.carried);
         let is_remote =
             |end: &PortId| ports.is_of_slots(*end) && carrier.is_remote(ports.peer(*end));
@@ -123,14 +115,19 @@ impl Bound {
             true => outlets::outlets(&plan, leads_out, in_place),
             false => Outlets::new(),
         });
+        let lane_handed: Vec<Vec<PortId>> = match wires.meets_receive(&plan.shape) {
+            true => lane_ends.clone(),
+            false => lane_carried.iter().map(handed).collect(),
+        };
+        let may_show = |end: &PortId| {
+            wires.mates.read_each_other && ports.is_of_slots(*end) && !is_remote(end)
+        };
         Ok(Bound {
             is_remote: remote,
             lane_is_remote,
             outlets,
-            lane_handed: match wires.meets_receive(&plan.shape) {
-                true => lane_ends.clone(),
-                false => lane_carried.iter().map(handed).collect(),
-            },
+            near: NearPlan::new(&plan, &ends, &lane_handed, may_show),
+            lane_handed,
             lane_carried,
             is_direct: direct::is_possible(&plan),
             may_push: direct::may_push(&plan),
@@ -154,6 +151,20 @@ impl Bound {
         let remote = |index: usize| self.is_remote.get(index).copied().unwrap_or(false);
         operand.as_connection().is_some_and(|index| !remote(index))
     }
+}
+
+/// The ends that a lane uses.
+fn ends_of(plan: &Plan, lane: usize, ends: &[PortId]) -> Vec<PortId> {
+    let mut seen = Vec::new();
+    for step in plan.lane_steps(lane) {
+        let (srcs, dsts) = (plan.lists.get(step.srcs), plan.lists.get(step.dsts));
+        for index in srcs.iter().chain(dsts).filter_map(Operand::as_connection) {
+            if !seen.contains(&ends[index]) {
+                seen.push(ends[index]);
+            }
+        }
+    }
+    seen
 }
 
 /// The ends by which a lane publishes with steps that are not pushed.
@@ -246,8 +257,12 @@ pub struct Launch {
     /// How results are written where they belong, and when the launch began; none for small calls
     /// over slots, which write them in the ordinary way.
     pub trial: Option<(StoreTrial, clock::Moment)>,
+    /// Nothing is scaled.
+    pub is_plain: bool,
     /// Payload may go straight from and to the caller's memory.
     pub straight: bool,
+    /// This rank and its mates may show each other where the data lie.
+    pub near: Option<ShownMemory>,
     /// Send and receive buffers coincide as the collective allows.
     pub in_place: bool,
     /// Slices from this size on are written to their slots past the cache.
@@ -290,9 +305,11 @@ impl Launch {
                 "raise KOLO_BUFFSIZE, or choose another algorithm with KOLO_ALGO",
             ));
         }
-        let plain = !kernel.pre_scaled && kernel.divisor.is_none();
+        let is_plain = !kernel.pre_scaled && kernel.divisor.is_none();
         Ok(Launch {
-            straight: !plan.outlets[0].is_empty() && plain,
+            is_plain,
+            straight: !plan.outlets[0].is_empty() && is_plain,
+            near: None,
             in_place: true,
             plan,
             send,
@@ -307,8 +324,8 @@ impl Launch {
         })
     }
 
-    /// The ends of a lane that must be empty before it ends.
-    pub fn shown(&self, lane: usize) -> &[PortId] {
+    /// The ends of a lane that must be empty before it ends, which `has_shown` data in no slot.
+    pub fn shown(&self, lane: usize, has_shown: bool) -> &[PortId] {
         match &self.direct {
             // Nobody reads what was pushed.
             Some(reached) if reached.pushed.is_all && self.plan.may_push => {
@@ -318,16 +335,17 @@ impl Launch {
             Some(_) => &self.plan.lane_ends[lane],
             // What goes to other nodes is handed to the network, which nobody may drive later; a
             // message that meets its receive was taken.
-            None => &self.plan.lane_handed[lane],
+            None if !has_shown => &self.plan.lane_handed[lane],
+            None => &self.plan.near.lane_settled[lane],
         }
     }
 
     /// Parts in which a lane moves each slice.
     pub fn parts(&self, lane: usize) -> u32 {
-        match self.plan.lane_is_remote[lane] {
-            true => self.geometry.slice_steps,
-            false => 1,
+        if self.plan.lane_is_remote[lane] {
+            return self.geometry.slice_steps;
         }
+        1
     }
 
     /// The window of one lane for `count` elements (of the data, or of a block): lanes of one

@@ -9,7 +9,8 @@
 //! tokens; tests compare them with those of the plans. [`engine`] is what communicators see of it.
 //!
 //! Buffers that are read where they lie need no slots ([`direct`]); whether they can be is asked by
-//! [`cards`], before the call and inside of its flight.
+//! [`cards`], before the call and inside of its flight. In jobs on several nodes each token says
+//! whether its payload is read so ([`near`]).
 //!
 //! **Terms.** *Launch*: a plan with buffers, sizes, fold and connections. *Flight*: launches on
 //! their way together. *Lane run*: a lane on its way. *Kernel*: the fold functions of one type and
@@ -30,6 +31,7 @@ mod lane;
 pub mod launch;
 mod lists;
 mod message;
+mod near;
 pub mod oneshot;
 mod packed;
 mod private;
@@ -37,6 +39,7 @@ pub mod probe;
 pub mod ran;
 mod schedule;
 pub mod scratch;
+pub mod shown;
 mod straight;
 pub mod trials;
 pub mod wires;

@@ -7,6 +7,7 @@
 use super::lane::Slice;
 use super::launch::Launch;
 use super::lists::Lists;
+use super::near::NearTokens;
 use super::wires::Wires;
 use crate::plan::{Operand, Step};
 
@@ -19,6 +20,7 @@ pub unsafe fn fold_pieces(
     slice: Slice,
     step: &Step,
     lists: &mut Lists,
+    near: &NearTokens,
     wires: &mut Wires,
 ) -> usize {
     let (launch, element_bytes) = (slice.launch, slice.launch.kernel.element_bytes);
@@ -27,11 +29,15 @@ pub unsafe fn fold_pieces(
         (chunk, slice.count(chunk))
     });
     let total: usize = pieces.clone().map(|(_, count)| count).sum();
-    if total == 0 {
-        return 0;
+    if total == 0 || near.shows_all(launch.plan.list(step.dsts)) {
+        return total * element_bytes;
     }
     let place = |operand: &Operand| {
-        let end = launch.plan.ends[operand.as_connection()?];
+        let index = operand.as_connection()?;
+        if let Some(place) = near.place(index) {
+            return Some(place);
+        }
+        let end = launch.plan.ends[index];
         let ahead = slice.kept_ahead(operand);
         Some(wires.ports.place(end, total * element_bytes, ahead))
     };

@@ -3,9 +3,9 @@
 use super::carried::Carried;
 use super::ran::Ran;
 use super::scratch::Pool;
+use super::shown::Mates;
 use crate::base::Result;
 use crate::base::sync::MODEL;
-use crate::exec::reach::{NodeBuffers, Unreached};
 use crate::exec::stop::Mismatch;
 use crate::plan::{Collective, ConnectionUse, Direction, Link, Plan, Protocol, Shape};
 use crate::wire::fan::Fans;
@@ -30,12 +30,8 @@ pub struct Wires {
     pub ports: Ports,
     /// Tokens that go to other nodes.
     pub carried: Carried,
-    /// Buffers of the ranks of this node.
-    pub buffers: Box<dyn NodeBuffers>,
-    /// In jobs on several nodes: ranks of this node read each other's buffers where they lie.
-    pub reads_mates: bool,
-    /// Tokens that ranks of this node were shown in no slot, in such jobs.
-    pub tokens_shown: u64,
+    /// Ranks of this node, and their buffers.
+    pub mates: Mates,
     /// Memory for lanes that need scratch.
     pub scratch: Pool,
     /// A message is sent when it was received, whatever its size.
@@ -63,9 +59,7 @@ impl Wires {
             plain: channels as u16,
             ports: Ports::new((me, ranks, channels), fans, source, bell),
             carried: Carried::default(),
-            buffers: Box::new(Unreached),
-            reads_mates: false,
-            tokens_shown: 0,
+            mates: Mates::default(),
             scratch: Pool::default(),
             sends_meet: false,
             stream_bytes: usize::MAX,

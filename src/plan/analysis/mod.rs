@@ -5,7 +5,8 @@
 //! the device that runs it.
 //!
 //! **Idea.** Each question is a pure function of a plan. [`direct`]: may peers read the buffers of
-//! the whole call? [`outlets`]: which steps send the caller's own memory as it will stay?
+//! the whole call? [`outlets`]: which steps send the caller's own memory as it will stay, to other
+//! nodes or to ranks of this one?
 //!
 //! **Terms.** *Direct*: tokens say where data lie, and slots hold no payload. *Outlet*: the operand
 //! of a step whose memory the network may send without a slot.

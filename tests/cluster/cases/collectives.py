@@ -39,6 +39,34 @@ def two_nodes_with_every_type(cluster):
         assert m.received > 1000, vars(m)
 
 
+@case(nodes=2, limit=150)
+def buffers_are_read_where_they_lie_inside_the_nodes(cluster):
+    """Those that were registered, or come from koloMemAlloc; the table says so, and results are
+    right. Private ones pass slots."""
+    for kind, is_read in (("mapped", True), ("registered", True), ("private", False)):
+        words = [cluster.kolo, "perf", "all_reduce", "--buffers", kind, "-b", "256K", "-e", "4M",
+                 "-f", "4", "-n", "3", "-w", "1", "--wide"]
+        out = cluster.mpirun("openmpi", [2, 2], words).ok().out
+        assert "Out of bounds values : 0 OK" in out and "executed == planned" in out, out
+        rows = [line.split()[-1] for line in out.splitlines() if line.strip()[:1].isdigit()]
+        assert len(rows) == 3 and all(row.endswith("/near") == is_read for row in rows), out
+    program = cluster.compile("../mpi/registered.c", "openmpi")
+    assert cluster.mpirun("openmpi", [2, 2], [program], limit=90).ok().out == "all right\n"
+
+
+@case(nodes=2, limit=60)
+def registrations_that_nobody_reads_are_a_line_of_the_log(cluster):
+    words = [cluster.kolo, "perf", "all_reduce", "--buffers", "registered", "-b", "256K", "-e",
+             "256K", "-n", "1", "-w", "0"]
+    for layout, env, why in (([1, 1], {}, "no other process of this node has a rank"),
+                             ([2, 2], {"KOLO_DIRECT": "off"}, "the setting direct is off"),
+                             ([2, 2], {"KOLO_ALGO": "allreduce:rd"}, "not read where they lie")):
+        env = ["%s=%s" % it for it in env.items()]
+        done = cluster.mpirun("openmpi", layout, ["env", "KOLO_DEBUG=info", *env] + words).ok()
+        lines = [line for line in done.err.splitlines() if why in line]
+        assert len(lines) == 1, (why, done.err)
+
+
 @case(nodes=4, rate="1gbit", limit=120, alone=True)
 def little_more_than_the_least_bytes_cross_each_link(cluster):
     """Each of n nodes must send and receive 2 (n - 1) / n of the data: so does the hierarchy."""

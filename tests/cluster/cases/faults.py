@@ -18,9 +18,9 @@ for port in sys.argv[2:]:
 """
 
 
-def together(cluster, layout, env=None):
+def together(cluster, layout, env=None, words=()):
     """Ranks that sum without end."""
-    ranks = cluster.start_ranks(layout, [cluster.compile("steady.c")], env)
+    ranks = cluster.start_ranks(layout, [cluster.compile("steady.c"), *words], env)
     for rank in ranks:
         rank.wait_for("together")
     return ranks
@@ -66,6 +66,19 @@ def a_process_that_dies_is_named_on_all_nodes(cluster):
     for rank in (ranks[0], ranks[3], ranks[4]):
         rank.wait(30).failed().says("node2")
     assert time.monotonic() - start < 5, "at once"
+
+
+@case(nodes=2, limit=60, alone=True)
+def a_process_that_dies_while_its_mate_reads_it_is_named(cluster):
+    ranks = together(cluster, [2, 2], words=["400000"])
+    time.sleep(0.5)
+    cluster.sh("node2", "pkill -9 -n steady")
+    start = time.monotonic()
+    for rank in ranks[:2]:
+        rank.wait(30).failed().says("node2")
+    assert time.monotonic() - start < 5, "at once"
+    told = ["node2" in rank.wait(30).out for rank in ranks[2:]]
+    assert sum(told) == 1, "and its mate says so"
 
 
 @case(nodes=2, limit=60)

@@ -10,6 +10,29 @@ use kolo::dtype::ReduceOp;
 use kolo::plan::Collective;
 use kolo::tune::{Asked, Choice, Combining, Route, Table};
 
+/// Whose buffers are read where they lie.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum ReadBuffers {
+    /// Nobody's.
+    None,
+    /// Those of ranks of the same node, in a job on several nodes.
+    OfMates,
+    /// Those of all ranks.
+    All,
+}
+
+impl ReadBuffers {
+    /// Difference between two looks at the counts of direct calls and of tokens that mates were
+    /// shown.
+    pub fn between(before: [u64; 2], after: [u64; 2]) -> ReadBuffers {
+        match [after[0] > before[0], after[1] > before[1]] {
+            [true, _] => ReadBuffers::All,
+            [_, true] => ReadBuffers::OfMates,
+            _ => ReadBuffers::None,
+        }
+    }
+}
+
 /// Knows what a communicator chooses.
 pub struct Ways {
     table: Table,
@@ -31,8 +54,16 @@ impl Ways {
         })
     }
 
-    /// Names the way of a call of `bytes` bytes; `direct` if the buffers were read where they lie.
-    pub fn name(&self, case: &Case, bytes: usize, direct: bool) -> String {
+    /// Names the way of a call of `bytes` bytes, whose buffers were read where they lie or not.
+    pub fn name(&self, case: &Case, bytes: usize, read: ReadBuffers) -> String {
+        let name = self.usual_name(case, bytes, read == ReadBuffers::All);
+        match read {
+            ReadBuffers::OfMates => format!("{name}/near"),
+            _ => name,
+        }
+    }
+
+    fn usual_name(&self, case: &Case, bytes: usize, direct: bool) -> String {
         let Some(collective) = self.collective.filter(|collective| !collective.is_vector()) else {
             return "messages".to_string();
         };

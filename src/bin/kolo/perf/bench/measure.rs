@@ -5,6 +5,7 @@ use super::against::versus;
 use super::timed::{agree_on, time};
 use crate::perf::case::Case;
 use crate::perf::outcome::{Outcome, Took};
+use crate::perf::way::ReadBuffers;
 use kolo::base::Result;
 use kolo::comm::Inspect;
 
@@ -19,7 +20,7 @@ pub fn one_side(bench: &mut Bench, case: Case, in_place: bool) -> Result<Option<
     let placed = bench.place(case, in_place)?;
     bench.repetition += 1;
     bench.prepare(&placed)?;
-    let direct = bench.member.comm.direct_calls()?;
+    let read = read(bench)?;
     bench.once(&placed, 0)?;
     let (rival, single) = match bench.mpi {
         Some(mpi) => versus(bench, &placed, mpi)?,
@@ -30,10 +31,9 @@ pub fn one_side(bench: &mut Bench, case: Case, in_place: bool) -> Result<Option<
         None => time(bench, &placed)?,
     };
     let single = agree_on(bench, &single)?;
-    let direct = bench.member.comm.direct_calls()? > direct;
-    let algorithm = bench
-        .ways
-        .name(&case, placed.counts.call * placed.unit(), direct);
+    let read = ReadBuffers::between(read, self::read(bench)?);
+    let bytes = placed.counts.call * placed.unit();
+    let algorithm = bench.ways.name(&case, bytes, read);
     let mut wrong = 0;
     for _ in 0..bench.args.checks {
         wrong += bench.check(&placed)?;
@@ -56,4 +56,10 @@ pub fn one_side(bench: &mut Bench, case: Case, in_place: bool) -> Result<Option<
         rival,
         algorithm,
     }))
+}
+
+/// Counts calls whose ranks have read each other's buffers, and tokens that mates were shown.
+fn read(bench: &Bench) -> Result<[u64; 2]> {
+    let comm = &bench.member.comm;
+    Ok([comm.direct_calls()?, comm.tokens_shown()?])
 }
