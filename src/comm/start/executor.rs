@@ -104,8 +104,12 @@ pub(in crate::comm) fn exec(
 
 /// The ranks of this node, which read each other's buffers unless the settings forbid it.
 fn mates(party: &Party, network: Option<&Network>, direct: Direct) -> Mates {
-    let here = topo::local_places(party.bootstrap.rank(), party.places);
+    let me = party.bootstrap.rank();
+    let here = topo::local_places(me, party.places);
+    let mine = &party.places[me.index()];
+    let mut others = here.iter().filter(|place| place.rank != me);
     Mates {
+        has_threads: others.any(|place| place.shares_process(mine)),
         buffers: Box::new(direct),
         read_each_other: network.is_some() && party.settings.direct() && here.len() > 1,
         ..Mates::default()

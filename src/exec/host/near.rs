@@ -70,13 +70,9 @@ impl NearTokens {
     pub fn find(&mut self, slice: Slice, step: &Step, wires: &mut Wires) -> Result<()> {
         self.clear();
         let launch = slice.launch;
-        let bytes = slice.token_bytes(step);
         let Some(memory) = &launch.near else {
             return Ok(());
         };
-        if bytes < STRAIGHT_BYTES || step.op == StepOp::Token {
-            return Ok(());
-        }
         let plan = &launch.plan;
         let near = |operand: &Operand| operand.as_connection().filter(|&it| plan.near.is_near[it]);
         for operand in plan.list(step.srcs) {
@@ -86,8 +82,12 @@ impl NearTokens {
                 continue;
             };
             let writer = plan.connections()[index].writer as usize;
+            let bytes = slice.token_bytes(step);
             let base = resolve(&words, writer, bytes, &mut *wires.mates.buffers)?;
             self.read.push((index, base));
+        }
+        if !memory.may_be_shown {
+            return Ok(());
         }
         self.from = outlet(slice, step, wires);
         let Some((space, _)) = self.from else {
@@ -153,11 +153,14 @@ impl NearTokens {
 /// pieces of a packed one follow each other.
 fn outlet(slice: Slice, step: &Step, wires: &Wires) -> Option<(Space, *mut u8)> {
     let launch: &Launch = slice.launch;
-    if wires.ports.has_fault() || !launch.is_plain {
+    if wires.ports.has_fault() || step.op == StepOp::Token {
         return None;
     }
     let outlets = &launch.plan.near.outlets[usize::from(launch.in_place)];
     let from = (*outlets.get(slice.at.lane)?.get(slice.at.step)?)?;
+    if slice.token_bytes(step) < STRAIGHT_BYTES {
+        return None;
+    }
     let pieces = (0..step.pieces()).map(|piece| {
         let chunk = step.piece_at(slice.at.repetition, piece, launch.plan.chunks());
         let bytes = slice.whole_count(chunk) * launch.kernel.element_bytes;

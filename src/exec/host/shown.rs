@@ -18,6 +18,8 @@ pub struct Mates {
     pub buffers: Box<dyn NodeBuffers>,
     /// In jobs on several nodes: the ranks read each other's buffers where they lie.
     pub read_each_other: bool,
+    /// Some of them are threads of this process.
+    pub has_threads: bool,
     /// Tokens so far that this rank has shown in no slot.
     pub tokens_shown: u64,
     /// It was said that buffers which could be read are copied.
@@ -29,6 +31,7 @@ impl Default for Mates {
         Mates {
             buffers: Box::new(Unreached),
             read_each_other: false,
+            has_threads: false,
             tokens_shown: 0,
             told_of_copies: false,
         }
@@ -63,10 +66,12 @@ impl Mates {
         self.buffers.hear(shape.rank as usize, freed);
         let places = [send, recv];
         let may_show = is_plain && plan.may_show(order.in_place);
-        if !may_show && places.iter().any(is_mappable) {
+        let is_mappable = places.iter().any(is_mappable);
+        if !may_show && is_mappable {
             self.tell_of_copies(order);
         }
         Ok(Some(ShownMemory {
+            may_be_shown: may_show && (is_mappable || self.has_threads),
             places,
             freed,
             copies,
@@ -145,6 +150,8 @@ impl NearPlan {
 pub struct ShownMemory {
     /// Those of the send and of the receive buffer.
     places: [CardPlace; 2],
+    /// Some mates can read one of them, and some step may let them.
+    pub may_be_shown: bool,
     /// [`NodeBuffers::freed`] of this process.
     pub freed: u64,
     /// Bytes of them that mates read in copies.
