@@ -55,6 +55,7 @@ fn inputs(machine: Cluster) -> Inputs {
         measured: Measured::default(),
         direct: true,
         compares: false,
+        reproducible: false,
         channel_bytes: Inputs::HOST_CHANNEL_BYTES,
     }
 }

@@ -8,6 +8,8 @@ mod algorithms;
 mod alone;
 #[path = "ranks/basics.rs"]
 mod basics;
+#[path = "ranks/bits.rs"]
+mod bits;
 #[path = "ranks/blocks.rs"]
 mod blocks;
 #[path = "ranks/bounded.rs"]

@@ -7,6 +7,8 @@
 mod algorithms;
 #[path = "ranks/basics.rs"]
 mod basics;
+#[path = "ranks/bits.rs"]
+mod bits;
 #[path = "ranks/blocks.rs"]
 mod blocks;
 #[path = "ranks/bounded.rs"]

@@ -10,6 +10,8 @@ mod drawn;
 mod guidelines;
 #[path = "tuner/shared.rs"]
 mod shared;
+#[path = "tuner/placement.rs"]
+mod placement;
 #[path = "tuner/support.rs"]
 mod support;
 

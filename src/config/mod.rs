@@ -50,6 +50,8 @@ mod nccl;
 #[macro_use]
 mod option;
 #[macro_use]
+mod options_bits;
+#[macro_use]
 mod options_memory;
 #[macro_use]
 mod options_pmpi;
@@ -97,8 +99,8 @@ pub use variables::{VariablesCheck, check_variables, load_with_faults};
 pub use word::Word;
 pub use words::{
     Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Dropin, DropinDevices, DropinNodes,
-    Errors, FloatSums, GdrLevel, HoldIn, Net, OnSignal, Progress, Proto, Pxn, SocketFamily, Stores,
-    Wait,
+    Errors, FloatSums, GdrLevel, HoldIn, Net, OnSignal, Progress, Proto, Pxn, Reproducible,
+    SocketFamily, Stores, Wait,
 };
 
 /// Whether lines on a terminal may have colours: `NO_COLOR` (no-color.org) forbids them.

@@ -8,8 +8,8 @@ use super::nccl::{nccl_algo, nccl_index, nccl_level, nccl_proto, nccl_signal};
 use super::option::{Alias, BASE, Opt, Tag};
 use super::words::{
     Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Dropin, DropinDevices, DropinNodes,
-    Errors, FloatSums, GdrLevel, HoldIn, Net, OnSignal, Progress, Proto, Pxn, SocketFamily, Stores,
-    Wait,
+    Errors, FloatSums, GdrLevel, HoldIn, Net, OnSignal, Progress, Proto, Pxn, Reproducible,
+    SocketFamily, Stores, Wait,
 };
 
 /// The option with this key.

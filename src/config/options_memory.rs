@@ -4,7 +4,7 @@
 /// files that follow.
 macro_rules! with_memory_options {
     ($($others:tt)*) => {
-        with_pmpi_options! {
+        with_bits_options! {
             $($others)*
 
             /// Memory of slots above which a process has empty connections give theirs back,

@@ -12,7 +12,8 @@ use super::sources::{Sources, Stamp, Stamps, stamp};
 use super::value::{FaultFlip, FromValue, HostPort, PrefixList, Value};
 use super::words::{
     Affinity, Cma, CmaPtracer, CrossNic, DebugLevel, Dropin, DropinDevices, DropinNodes, Errors,
-    FloatSums, GdrLevel, HoldIn, Net, OnSignal, Progress, Pxn, SocketFamily, Stores, Wait,
+    FloatSums, GdrLevel, HoldIn, Net, OnSignal, Progress, Pxn, Reproducible, SocketFamily, Stores,
+    Wait,
 };
 use crate::base::record;
 use crate::base::{Error, Result};

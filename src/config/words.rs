@@ -113,6 +113,14 @@ words! {
         Mpi = "mpi",
     }
 
+    /// On what the bits of sums of floats may depend.
+    Reproducible {
+        /// on the job and the machine: each run of the same job has the same bits
+        Job = "job",
+        /// on nothing but the number of ranks, wherever these are
+        Placement = "placement",
+    }
+
     /// The phase of a start that a rank does not leave.
     HoldIn {
         /// none

@@ -48,6 +48,14 @@ impl<T> Rule<T> {
         if self.exclude { !listed } else { listed }
     }
 
+    /// Whether a listed algorithm, or protocol, may be taken.
+    pub fn leaves(&self, one: T) -> bool
+    where
+        T: PartialEq,
+    {
+        self.names.contains(&one) != self.exclude
+    }
+
     fn concerns(&self, collective: Collective) -> bool {
         self.collective.is_none_or(|only| only == collective)
     }

@@ -22,6 +22,19 @@ pub enum Decided {
     Faster(f64, Algorithm),
     /// The least estimate, for the usual choice is not to be had.
     Least,
+    /// The least estimate of what folds in the one order that the settings want.
+    InOrder,
+}
+
+impl Decided {
+    /// The rule where the usual choice is not to be had; `in_order`: as the settings want an order.
+    pub(super) fn least(in_order: bool) -> Decided {
+        if in_order {
+            Decided::InOrder
+        } else {
+            Decided::Least
+        }
+    }
 }
 
 impl fmt::Display for Decided {
@@ -47,6 +60,10 @@ impl fmt::Display for Decided {
                 other.name()
             ),
             Decided::Least => f.write_str("the least estimated time"),
+            Decided::InOrder => f.write_str(
+                "the least estimated time of what folds in the order of ranks, as `reproducible` \
+                 wants",
+            ),
         }
     }
 }

@@ -25,6 +25,8 @@ pub struct Inputs {
     pub direct: bool,
     /// Whether the ranks compare their calls: then a message waits until it is received.
     pub compares: bool,
+    /// Whether the bits of sums depend on nothing but the number of ranks.
+    pub reproducible: bool,
     /// A further channel pays when each has this much to move.
     pub channel_bytes: usize,
 }

@@ -146,6 +146,9 @@ impl Route {
             return Route::Composed;
         }
         let choice = match asked.combining {
+            Combining::Made { scaled: true, .. } if inputs.reproducible => {
+                table.choose_scaled(collective, bytes, nranks > MOST_SCALED_RANKS)
+            }
             Combining::Made { scaled: true, .. } if nranks > MOST_SCALED_RANKS => {
                 table.choose_large(collective, bytes)
             }

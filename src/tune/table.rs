@@ -8,7 +8,7 @@ use super::inputs::Inputs;
 use super::mend::mend;
 use super::predict::Predictor;
 use super::usual::Usual;
-use super::{Asked, Choice, ProtocolChoice, messages};
+use super::{Asked, Choice, ProtocolChoice, messages, placement};
 use crate::algo;
 use crate::algo::{Entry, REGISTRY};
 use crate::plan::{Algorithm, Collective};
@@ -145,6 +145,7 @@ impl Table {
         inputs.direct
             && inputs.setting.machine.nodes <= 1
             && (2..=DIRECT_RANKS).contains(&inputs.nranks)
+            && placement::keeps_bits(inputs, collective, algorithm)
             && bytes >= self.least_direct_bytes(collective, algorithm)
             && (inputs.allowed).allows(collective, algorithm, ProtocolChoice::Simple)
     }
@@ -234,6 +235,15 @@ impl Table {
         self.must(collective, algorithm)
     }
 
+    /// Chooses for contributions that are scaled when they are read, where bits depend on nothing
+    /// but the number of ranks. `many`: a fold cannot scale so many sources.
+    pub fn choose_scaled(&self, collective: Collective, bytes: usize, many: bool) -> Choice {
+        match placement::of_scaled(collective, many) {
+            Some(algorithm) => self.must(collective, algorithm),
+            None => self.choose(collective, bytes),
+        }
+    }
+
     /// The time that the table expects, in nanoseconds; infinite where nothing computes the
     /// collective.
     pub fn expected_ns(&self, collective: Collective, bytes: usize) -> f64 {
@@ -301,8 +311,9 @@ impl Table {
             });
         }
         if found.is_empty() {
+            let folds = inputs.reproducible && collective.reduces();
             found = self.among(collective, bytes, &|entry, over| {
-                entry.algorithm == Algorithm::Ring && usual(entry, over)
+                (folds || entry.algorithm == Algorithm::Ring) && usual(entry, over)
             });
         }
         found.sort_by(|a, b| a.time_ns.total_cmp(&b.time_ns));
@@ -316,9 +327,11 @@ impl Table {
         takes: &dyn Fn(&Entry, ProtocolChoice) -> bool,
     ) -> Vec<Candidate> {
         let nranks = self.inputs.nranks;
-        let entries = REGISTRY
-            .iter()
-            .filter(|entry| entry.collective == collective && self.can_carry(entry, bytes));
+        let entries = REGISTRY.iter().filter(|entry| {
+            entry.collective == collective
+                && placement::keeps_bits(&self.inputs, collective, entry.algorithm)
+                && self.can_carry(entry, bytes)
+        });
         let ways = entries.flat_map(|entry| {
             let possible = ProtocolChoice::possible(collective, entry.algorithm, nranks);
             possible.map(move |over| (entry, over))
@@ -401,7 +414,10 @@ impl Table {
                     (false, false) => (standing, Decided::Usual(ratio)),
                 }
             }
-            (None, Some(fastest)) => (fastest, Decided::Least),
+            (None, Some(fastest)) => (
+                fastest,
+                Decided::least(self.inputs.reproducible && collective.reduces()),
+            ),
             _ => return NOTHING,
         };
         Cell {

@@ -57,22 +57,26 @@ pub fn made_on(
 
 /// Runs `body` on `nranks` threads, one communicator each.
 pub fn ranks(nranks: u32, overrides: &[(&str, &str)], body: impl Fn(&Communicator) + Sync) {
-    let comms = made(nranks, overrides);
+    ranks_of(&made(nranks, overrides), body);
+}
+
+/// Runs `body` on a thread for each of these communicators, and destroys them.
+pub fn ranks_of(comms: &[Communicator], body: impl Fn(&Communicator) + Sync) {
     std::thread::scope(|scope| {
-        for comm in &comms {
+        for comm in comms {
             scope.spawn(|| {
                 let _guard = AbortOnPanic(comm);
                 body(comm);
             });
         }
     });
-    for comm in &comms {
+    for comm in comms {
         let (executed, planned) = comm.step_counts().expect("alive");
         assert_eq!(executed, planned, "there is no path beside the plan");
     }
     // Each waits for a moment until the others know.
     std::thread::scope(|scope| {
-        for comm in &comms {
+        for comm in comms {
             scope.spawn(|| comm.destroy().expect("destroy"));
         }
     });

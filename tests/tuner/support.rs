@@ -39,6 +39,7 @@ pub fn inputs(machine: Cluster) -> Inputs {
         measured: Measured::default(),
         direct: true,
         compares: false,
+        reproducible: false,
         channel_bytes: Inputs::HOST_CHANNEL_BYTES,
     }
 }

@@ -3,11 +3,11 @@
 
 use super::{device, layout};
 use crate::base::{Error, Rank, Result, input_file};
-use crate::config::{ChoiceList, Net, Settings};
+use crate::config::{ChoiceList, Net, Reproducible, Settings};
 use crate::plan::{Algorithm, Geometry};
 use crate::price::{self, Costs, SeatList};
 use crate::topo::{self, Crowding, RankPlace};
-use crate::tune::{Allowed, Inputs, Measured, ProtocolChoice, Rule, Setting, measured};
+use crate::tune::{self, Allowed, Inputs, Measured, ProtocolChoice, Rule, Setting, measured};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -155,7 +155,7 @@ fn for_machine(
             eager_bytes: layout::EAGER_BYTES,
         },
         eager_limit: settings.eager_limit().map(|limit| limit as usize),
-        allowed: allowed(settings)?,
+        allowed: allowed(settings, machine.nranks())?,
         channels: (
             settings.min_nchannels() as u16,
             settings.max_nchannels() as u16,
@@ -163,14 +163,18 @@ fn for_machine(
         measured: measured.of_arrangement(machine.nodes, machine.per_node),
         direct: settings.direct(),
         compares: settings.check(),
+        reproducible: settings.reproducible() == Reproducible::Placement,
         channel_bytes: Inputs::HOST_CHANNEL_BYTES,
     })
 }
 
-fn allowed(settings: &Settings) -> Result<Allowed> {
+fn allowed(settings: &Settings, nranks: u32) -> Result<Allowed> {
     let mut allowed = Allowed::default();
     let algorithms = rules(settings.algo(), Algorithm::named);
     allowed.restrict_algorithms(&algorithms)?;
+    if settings.reproducible() == Reproducible::Placement {
+        tune::check_rules(&algorithms, nranks)?;
+    }
     let protocols = rules(settings.proto(), |name| {
         ProtocolChoice::ALL
             .into_iter()
