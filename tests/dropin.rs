@@ -196,16 +196,18 @@ fn check(
     size: Size,
 ) {
     let (stage, begun) = (before.stage, before.begun);
+    // Of sums whose bits are to be kolo's none comes too early, and none is MPI's for its speed.
+    let bound = agreed.placement && size.is_of_floats();
     match decision {
         Decision::Take => assert_eq!(stage, Stage::Attached),
         Decision::Attach => {
             assert_eq!(stage, Stage::Counted);
             assert!(before.nranks >= agreed.min_ranks);
             if let Attach::After(calls) = agreed.attach {
-                assert_eq!(begun, calls);
+                assert!(begun == calls || bound && begun < calls);
             }
         }
-        Decision::Pass(Reason::Early) => assert_eq!(stage, Stage::Counted),
+        Decision::Pass(Reason::Early) => assert!(stage == Stage::Counted && !bound),
         Decision::Pass(Reason::Communicator) => {
             let stays = before.spans() && agreed.across == Across::Stays;
             assert!(stage == Stage::Mpi || before.nranks < agreed.min_ranks || stays);
@@ -224,19 +226,20 @@ fn check(
             assert!(!agreed.faster.has(collective, before.nranks, size));
         }
         Decision::Pass(Reason::Faster) => {
-            assert!(!before.spans());
+            assert!(!before.spans() && !bound);
             assert!(agreed.left.has(collective, before.nranks, size));
             assert!(agreed.faster.has(collective, before.nranks, size));
         }
         Decision::Pass(Reason::Across) => {
-            assert!(before.spans() && agreed.across == Across::Levels);
-            assert!(!goes_in_levels(before, collective, size));
+            assert!(before.spans() && agreed.across != Across::Kolo);
+            let in_levels = goes_in_levels(before, collective, size);
+            assert!(bound || agreed.across == Across::Levels && !in_levels);
         }
     }
     if before.spans() && matches!(decision, Decision::Take | Decision::Attach) {
         match agreed.across {
             Across::Stays => panic!("{before:?} stays with MPI"),
-            Across::Levels => assert!(goes_in_levels(before, collective, size)),
+            Across::Levels => assert!(goes_in_levels(before, collective, size) && !bound),
             Across::Kolo => {}
         }
     }
@@ -277,6 +280,7 @@ fn all_ranks_decide_alike() {
                 _ => Attach::After(random.u64(..20)),
             },
             float_sums_stay: random.bool(),
+            placement: random.u8(..3) == 0,
             across: [Across::Stays, Across::Kolo, Across::Levels][random.usize(..3)],
             left: Left::NONE,
             faster: Left::NONE,

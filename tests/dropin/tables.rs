@@ -87,6 +87,7 @@ fn what_was_measured_goes_before_what_is_built_in() {
             min_ranks: 2,
             attach: Attach::After(0),
             float_sums_stay: false,
+            placement: false,
             across: Across::Stays,
             left: Left::NONE,
             faster: Left::NONE,

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Of the messages and of what stands in `decide.rs`.
-const VERSION: u64 = 5;
+const VERSION: u64 = 6;
 
 /// One message. Upwards it says whether all below can, downwards what holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,7 @@ struct Message {
     attach: u64,
     calls: u64,
     float_sums_stay: u64,
+    placement: u64,
     verify: u64,
     memory: u64,
     /// [`Across`], or [`AUTO`].
@@ -72,6 +73,7 @@ impl Message {
             attach,
             calls,
             float_sums_stay: u64::from(settings.float_sums_stay),
+            placement: u64::from(settings.placement),
             verify: u64::from(settings.verify),
             memory: settings.memory,
             across: settings.across.map_or(AUTO, |across| across as u64),
@@ -91,6 +93,7 @@ impl Message {
         attach: 0,
         calls: 0,
         float_sums_stay: 0,
+        placement: 0,
         verify: 0,
         memory: 0,
         across: 0,
@@ -106,10 +109,12 @@ impl Message {
                 _ => Attach::Earned,
             },
             float_sums_stay: self.float_sums_stay != 0,
+            placement: self.placement != 0,
             across: match self.across {
                 KOLO => Across::Kolo,
                 LEVELS => Across::Levels,
-                AUTO if self.foreign == 0 => Across::Kolo,
+                // MPI's sums between the nodes have bits of their own.
+                AUTO if self.foreign == 0 || self.placement != 0 => Across::Kolo,
                 AUTO => Across::Levels,
                 _ => Across::Stays,
             },

@@ -5,23 +5,22 @@ use crate::comms::State;
 use crate::decide::{Across, Agreement, Collective, Decision, Reason, Size, Stage, decide};
 use crate::sys::koloCommAbort;
 use crate::together::{made_of, on_any};
-use crate::{memory, report, spanning};
+use crate::{memory, placement, report, spanning};
 
 /// Some: kolo takes it, and the communicator is attached.
 #[inline]
 pub fn take(state: &mut State, collective: Collective, size: Size) -> Option<()> {
     let agreed = agreed()?;
-    match decide(agreed, &mut state.known, collective, size) {
-        Decision::Take => {}
-        Decision::Attach if attach(state, agreed).is_some() => {}
-        Decision::Attach => {
-            report::passed(collective, Reason::Communicator);
-            return None;
-        }
-        Decision::Pass(reason) => {
-            report::passed(collective, reason);
-            return None;
-        }
+    let reason = match decide(agreed, &mut state.known, collective, size) {
+        Decision::Take => None,
+        Decision::Attach if attach(state, agreed).is_some() => None,
+        Decision::Attach => Some(Reason::Communicator),
+        Decision::Pass(reason) => Some(reason),
+    };
+    if let Some(reason) = reason {
+        report::passed(collective, reason);
+        placement::passed(state.handle, collective, Some(size), reason);
+        return None;
     }
     report::taken(collective, state.known.nranks, size);
     Some(())

@@ -10,7 +10,7 @@ use crate::decide::{Collective, Known, Reason, Span, Stage};
 use crate::folding::Folding;
 use crate::levels::Levels;
 use crate::sys::{Comm, key, kolo_pmpi_no_copy, koloCommDestroy};
-use crate::{memory, nodes, places, report};
+use crate::{memory, nodes, placement, places, report};
 use mpi::ffi;
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
@@ -64,7 +64,9 @@ pub unsafe fn of(handle: ffi::MPI_Comm, collective: Collective) -> Option<&'stat
     // SAFETY: the caller's promise.
     let state = unsafe { find(handle)? };
     if state.known.stage == Stage::Mpi {
-        report::passed(collective, Reason::Communicator);
+        let reason = Reason::Communicator;
+        report::passed(collective, reason);
+        placement::passed(handle, collective, None, reason);
         return None;
     }
     Some(state)

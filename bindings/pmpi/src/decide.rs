@@ -46,6 +46,21 @@ pub enum Size {
     Elements(Elements),
 }
 
+impl Size {
+    /// Whether the call is a reduction of floats, or of who knows what.
+    #[inline]
+    pub fn is_of_floats(self) -> bool {
+        use Class::{Complex, Floating};
+        matches!(
+            self,
+            Size::Elements(Elements {
+                class: None | Some(Floating | Complex),
+                ..
+            })
+        )
+    }
+}
+
 /// Communicators by their ranks: 2, up to 4, up to 8 and so on, all of more in the last one.
 pub const RANKS: usize = 8;
 
@@ -133,6 +148,8 @@ pub struct Agreement {
     pub attach: Attach,
     /// Sums and products of floats stay with MPI.
     pub float_sums_stay: bool,
+    /// Bits of float sums depend on nothing but the number of ranks, as kolo's then do.
+    pub placement: bool,
     pub across: Across,
     pub left: Left,
     /// Those of `left` that stay because MPI is faster.
@@ -270,12 +287,16 @@ pub fn decide(
     if let Some(reason) = stays(agreed, size) {
         return Decision::Pass(reason);
     }
+    let bound = agreed.placement && size.is_of_floats();
     if agreed.left.has(collective, known.nranks, size) {
         let why = why_left(agreed, collective, known.nranks, size);
         // What was measured on one node says nothing of several.
-        if why != Reason::Faster || !known.spans() {
+        if why != Reason::Faster || !known.spans() && !bound {
             return Decision::Pass(why);
         }
+    }
+    if bound && known.spans() && agreed.across != Across::Kolo {
+        return Decision::Pass(Reason::Across);
     }
     if known.spans() && agreed.across == Across::Levels && !known.has_levels(collective, size) {
         return Decision::Pass(Reason::Across);
@@ -289,6 +310,8 @@ pub fn decide(
         return Decision::Pass(Reason::Communicator);
     }
     let earned = match agreed.attach {
+        // None may be MPI's.
+        _ if bound => true,
         Attach::After(calls) => known.begun >= calls,
         Attach::Earned => known.spent >= ATTACHING[usize::from(known.spans())],
     };

@@ -16,8 +16,9 @@
 //! Around it: [`alone`] and [`agree`] (all ranks can, at the start), [`nodes`] (where they are),
 //! [`comms`] (what is known of a communicator), [`kinds`] (of a type, of an operation), [`large`]
 //! (elements over 2 GiB), [`folding`] (MPI folds what kolo cannot), [`errors`], [`settings`],
-//! [`table`] (where MPI is faster), [`report`]. The functions of MPI are called by their `PMPI_`
-//! names; the front knows that these calls come from kolo.
+//! [`table`] (where MPI is faster), [`placement`] (what it should not run), [`report`]. The
+//! functions of MPI are called by their `PMPI_` names; the front knows that these calls come from
+//! kolo.
 
 /// The place that [`mpi_table`] knows of the other file that kolo has too.
 mod base {
@@ -53,6 +54,7 @@ mod mpi_calls;
 #[allow(dead_code, reason = "the command writes such tables")]
 mod mpi_table;
 mod nodes;
+mod placement;
 mod places;
 #[path = "../../../src/base/printed.rs"]
 mod printed;

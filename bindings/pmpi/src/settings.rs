@@ -20,6 +20,8 @@ pub struct Settings {
     pub min_ranks: u32,
     pub attach: Attach,
     pub float_sums_stay: bool,
+    /// Bits of float sums depend on nothing but the number of ranks.
+    pub placement: bool,
     pub listed: ListedCalls,
     /// Calls that MPI was measured to do faster: world rank 0 knows them.
     pub faster: Left,
@@ -110,6 +112,7 @@ impl Settings {
             min_ranks: 2,
             attach: Attach::Earned,
             float_sums_stay: false,
+            placement: false,
             listed: ListedCalls::default(),
             faster: Left::default(),
             limit: 60.0,
@@ -134,6 +137,7 @@ impl Settings {
             self.attach = Attach::After(calls);
         }
         self.float_sums_stay = text("pmpi_float_sums")? == "mpi";
+        self.placement = text("reproducible")? == "placement";
         // What is wrong with the list is told where it is read, with its place.
         self.listed = mpi_calls::read(&text("pmpi_collectives")?)
             .map_err(|wrong| format!("the setting pmpi_collectives: {wrong}"))?;
