@@ -108,12 +108,26 @@ fn operand_text(plan: &Plan, operand: &Operand, (chunk, run): (u32, u16)) -> Str
                 }
                 (Link::Fan { .. }, Direction::Send) => format!("fan->all{keep}"),
                 (Link::Fan { writer }, Direction::Recv) => format!("fan<-{writer}{keep}"),
-                (Link::Cast { channel, .. }, Direction::Send) => {
-                    format!("cast{channel}->all{keep}")
-                }
-                (Link::Cast { writer, channel }, Direction::Recv) => {
-                    format!("cast{channel}<-{writer}{keep}")
-                }
+                (
+                    Link::Cast {
+                        channel, readers, ..
+                    },
+                    Direction::Send,
+                ) => match readers.place() {
+                    0 => format!("cast{channel}->all{keep}"),
+                    place => format!("cast{channel}.{place}->group{keep}"),
+                },
+                (
+                    Link::Cast {
+                        writer,
+                        channel,
+                        readers,
+                    },
+                    Direction::Recv,
+                ) => match readers.place() {
+                    0 => format!("cast{channel}<-{writer}{keep}"),
+                    place => format!("cast{channel}.{place}<-{writer}{keep}"),
+                },
             }
         }
     }

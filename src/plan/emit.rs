@@ -11,7 +11,7 @@ pub use packed::Runs;
 
 use super::{
     ConnectionUse, Direction, Lane, Layout, Link, ListId, Lists, Operand, PACKED, POST_SCALE,
-    PRE_SCALE, Plan, Shape, Space, Step, StepOp,
+    PRE_SCALE, Plan, Readers, Shape, Space, Step, StepOp,
 };
 
 /// Builds one plan.
@@ -132,8 +132,18 @@ impl Emitter {
     /// Uses the cast of `writer` on the current channel: to write if that is this rank, else to
     /// read. Every other rank must read every token.
     pub fn cast(&mut self, writer: u32) -> Connection {
+        self.cast_to(writer, Readers::ALL)
+    }
+
+    /// Uses the cast of `writer` to these ranks on the current channel: to write if that is this
+    /// rank, else to read. Every one of them must read every token.
+    pub fn cast_to(&mut self, writer: u32, readers: Readers) -> Connection {
         let channel = self.channel;
-        self.use_one_to_all(Link::Cast { writer, channel })
+        self.use_one_to_all(Link::Cast {
+            writer,
+            channel,
+            readers,
+        })
     }
 
     fn use_one_to_all(&mut self, link: Link) -> Connection {

@@ -24,9 +24,11 @@ pub mod nodes;
 pub mod operand;
 pub mod orders;
 pub mod pairs;
+pub mod parts;
 pub(crate) mod places;
 pub mod placing;
 pub mod program;
+pub mod readers;
 pub mod shape;
 pub mod step;
 pub mod validate;
@@ -39,8 +41,10 @@ pub use emit::Runs;
 pub use nodes::Nodes;
 pub use operand::{ListId, Lists, Operand, Space};
 pub use orders::{Chain, Orders};
+pub use parts::NodeParts;
 pub use placing::Placing;
 pub use program::Program;
+pub use readers::Readers;
 pub use shape::{Algorithm, Collective, Layout, Shape};
 pub use step::{PACKED, POST_SCALE, PRE_SCALE, Step, StepOp};
 pub use window::{Geometry, Window};
@@ -108,12 +112,15 @@ pub enum Link {
         /// Writing rank.
         writer: u32,
     },
-    /// As a fan, but for calls of any size: slots, slices and rounds, on this channel.
+    /// As a fan, but for calls of any size and perhaps for a group of ranks only: slots, slices
+    /// and rounds, on this channel.
     Cast {
         /// Writing rank.
         writer: u32,
         /// Independent copies of the same cast.
         channel: u16,
+        /// Who reads.
+        readers: Readers,
     },
 }
 
@@ -130,11 +137,15 @@ impl Link {
         }
     }
 
-    /// Whether `rank` reads: the reader of a pair, every rank but the writer of the others.
+    /// Whether `rank` reads: the reader of a pair, every rank but the writer of a fan, those of a
+    /// cast.
     pub fn is_read_by(self, rank: u32) -> bool {
         match self {
             Link::Pair { reader, .. } => reader == rank,
-            Link::Fan { writer } | Link::Cast { writer, .. } => writer != rank,
+            Link::Fan { writer } => writer != rank,
+            Link::Cast {
+                writer, readers, ..
+            } => writer != rank && readers.contains(rank),
         }
     }
 
@@ -142,7 +153,30 @@ impl Link {
     pub fn readers(self, nranks: u32) -> u32 {
         match self {
             Link::Pair { .. } => 1,
-            Link::Fan { .. } | Link::Cast { .. } => nranks - 1,
+            Link::Fan { .. } => nranks - 1,
+            Link::Cast {
+                writer, readers, ..
+            } => readers.beside(writer, nranks),
+        }
+    }
+
+    /// The ranks among `nranks` that read, ascending.
+    pub fn read_by(self, nranks: u32) -> impl Iterator<Item = u32> {
+        let all = match self {
+            Link::Pair { reader, .. } => reader..reader + 1,
+            Link::Fan { .. } | Link::Cast { .. } => 0..nranks,
+        };
+        all.filter(move |&rank| self.is_read_by(rank))
+    }
+
+    /// The number of a reader among those that read.
+    pub fn number_of(self, reader: u32) -> u32 {
+        match self {
+            Link::Pair { .. } => 0,
+            Link::Fan { writer } => Readers::ALL.number(reader, writer),
+            Link::Cast {
+                writer, readers, ..
+            } => readers.number(reader, writer),
         }
     }
 }

@@ -9,7 +9,7 @@
 //! Nodes are numbered in the order of their lowest ranks, or as the network wants them
 //! ([`Nodes::numbered`]), and none is empty.
 
-use super::{Chain, Orders};
+use super::{Chain, NodeParts, Orders};
 use std::borrow::Cow;
 
 /// The nodes of a communicator. Cheap to share, never changed.
@@ -22,6 +22,7 @@ pub struct Nodes {
     /// Where the ranks of a node begin in `ranks`; one entry more than there are nodes.
     starts: Vec<u32>,
     orders: Orders,
+    parts: NodeParts,
 }
 
 impl Nodes {
@@ -50,7 +51,10 @@ impl Nodes {
         let number = number.filter(|number| number.len() == order.len());
         let number = number.ok_or("the order does not name every node once")?;
         let new = self.node_of.iter().map(|&old| number[old as usize]);
-        Ok(Nodes::by_number(new.collect()))
+        Ok(Nodes {
+            parts: self.parts.clone(),
+            ..Nodes::by_number(new.collect())
+        })
     }
 
     /// From numbers without gaps.
@@ -77,6 +81,7 @@ impl Nodes {
             ranks,
             starts,
             orders: Orders::default(),
+            parts: NodeParts::default(),
         }
     }
 
@@ -88,6 +93,20 @@ impl Nodes {
     /// In which orders channels pass the ranks.
     pub(super) fn orders(&self) -> &Orders {
         &self.orders
+    }
+
+    /// With these parts: `levels[k][r]` is equal for ranks that share a part of level k, the
+    /// smallest parts first.
+    pub fn with_parts(self, levels: &[Vec<u32>]) -> Nodes {
+        Nodes {
+            parts: NodeParts::of(levels, &self.node_of),
+            ..self
+        }
+    }
+
+    /// NodeParts of the nodes, level by level.
+    pub fn parts(&self) -> &NodeParts {
+        &self.parts
     }
 
     /// All ranks on one node.
@@ -189,7 +208,11 @@ impl Nodes {
             rings: orders.rings.iter().map(|ring| part(ring)).collect(),
             trees: trees.map(|tree| tree.iter().map(chain).collect()).collect(),
         };
-        Nodes::one(members.len() as u32).in_orders(orders)
+        let nodes = Nodes {
+            parts: self.parts.restricted(members),
+            ..Nodes::one(members.len() as u32)
+        };
+        nodes.in_orders(orders)
     }
 
     /// The ring of a channel, all ranks in order; `None` where it is 0, 1, 2, ...

@@ -55,7 +55,9 @@ fn pairs(used: &ConnectionUse, me: u32, nranks: u32) -> Vec<ConnectionUse> {
     let (writer, channel) = match used.link {
         Link::Pair { .. } => return vec![*used],
         Link::Fan { writer } => (writer, OF_FANS),
-        Link::Cast { writer, channel } => (writer, OF_CASTS | channel),
+        Link::Cast {
+            writer, channel, ..
+        } => (writer, OF_CASTS | channel),
     };
     let readers = match used.direction {
         Direction::Send => 0..nranks,
@@ -69,7 +71,10 @@ fn pairs(used: &ConnectionUse, me: u32, nranks: u32) -> Vec<ConnectionUse> {
         },
         direction: used.direction,
     };
-    readers.filter(|&reader| reader != writer).map(to).collect()
+    readers
+        .filter(|&reader| used.link.is_read_by(reader))
+        .map(to)
+        .collect()
 }
 
 /// An operand of the plan, as operands of its pairs.

@@ -330,10 +330,10 @@ impl Source for NodeMemory {
         })
     }
 
-    fn cast(&self, writer: usize, channel: usize) -> Result<CastMemory> {
+    fn cast(&self, writer: usize, channel: usize, cast: usize) -> Result<CastMemory> {
         self.check(&[writer], channel)?;
         let layout = &self.layout;
-        let part = layout.cast(writer, channel);
+        let part = layout.cast(writer, channel, cast);
         let base = self.part(&part, part.header_bytes, &|| cast_name(writer, channel))?;
         // SAFETY: as above; there is a credit for each rank behind the header.
         Ok(unsafe {
@@ -388,9 +388,9 @@ impl NodeMemory {
     fn area(&self, slots: Slots) -> Result<(Part, Range<usize>, String)> {
         let (layout, me) = (&self.layout, self.me);
         let (part, name) = match slots {
-            Slots::Cast { channel } => {
+            Slots::Cast { channel, cast } => {
                 self.check(&[], channel)?;
-                (layout.cast(me, channel), cast_name(me, channel))
+                (layout.cast(me, channel, cast), cast_name(me, channel))
             }
             Slots::Pair { reader, channel }
             | Slots::Small { reader, channel }

@@ -1,5 +1,5 @@
-//! Cast connections: one writer, every other rank of the node reads, first in first out, over 8
-//! slots.
+//! Cast connections: one writer, every other rank of the node or of a group reads, first in first
+//! out, over 8 slots.
 //!
 //! The writer writes a token once, however many read it: the multicast of a host. A *fan* does so
 //! too, for one token of a small call; a cast carries calls of any size, in slices, round after
@@ -106,6 +106,10 @@ impl CastMemory {
 pub struct CastSender {
     memory: CastMemory,
     me: usize,
+    /// The ranks that read; this one may be among them.
+    readers: Box<[u32]>,
+    /// Which of the casts of this rank it is.
+    number: u8,
     /// Slots published.
     position: u64,
     /// Least credit of any reader as last seen, and whose it was.
@@ -114,12 +118,16 @@ pub struct CastSender {
 }
 
 impl CastSender {
-    /// The writing end, of local rank `me`, of a fresh connection.
-    pub fn new(memory: CastMemory, me: usize) -> CastSender {
-        let slowest = usize::from(me == 0).min(memory.ranks - 1);
+    /// The writing end, of local rank `me`, of a fresh connection that `readers` read; it is cast
+    /// `number` of this rank.
+    pub fn new(memory: CastMemory, me: usize, readers: Vec<u32>, number: u8) -> CastSender {
+        let others = readers.iter().map(|&reader| reader as usize);
+        let slowest = others.filter(|&reader| reader != me).min().unwrap_or(me);
         CastSender {
             memory,
             me,
+            readers: readers.into(),
+            number,
             position: 0,
             given: 0,
             slowest,
@@ -145,7 +153,8 @@ impl CastSender {
             return false;
         }
         let mut least = u64::MAX;
-        for reader in (0..self.memory.ranks).filter(|&reader| reader != self.me) {
+        let readers = self.readers.iter().map(|&reader| reader as usize);
+        for reader in readers.filter(|&reader| reader != self.me) {
             let given = self.memory.credit(reader).given();
             if given < least {
                 (least, self.slowest) = (given, reader);
@@ -158,6 +167,11 @@ impl CastSender {
     /// Whether every reader has given back everything.
     pub fn drained(&mut self) -> bool {
         self.given >= self.position || self.credit(self.position)
+    }
+
+    /// Which of the casts of this rank it is.
+    pub fn number(&self) -> usize {
+        usize::from(self.number)
     }
 
     /// The reader that holds the writer back.
@@ -287,7 +301,7 @@ mod tests {
                 64,
             )
         };
-        let mut sender = CastSender::new(memory, 1);
+        let mut sender = CastSender::new(memory, 1, (0..4).collect(), 0);
         let mut readers = [0, 2, 3].map(|rank| CastReceiver::new(memory, rank));
         for token in 0..4 {
             assert!(sender.ready(2));
@@ -312,6 +326,34 @@ mod tests {
     }
 
     #[test]
+    fn who_does_not_read_is_not_waited_for() {
+        let header = CastHeader::new();
+        let credits: [Credit; 5] = std::array::from_fn(|_| Credit::new());
+        let mut slots = vec![0u8; LINES * 64];
+        // SAFETY: all of it outlives the ends, on this thread alone.
+        let memory = unsafe {
+            CastMemory::new(
+                &raw const header,
+                (credits.as_ptr(), 5),
+                slots.as_mut_ptr(),
+                64,
+            )
+        };
+        let mut sender = CastSender::new(memory, 2, vec![0, 2, 4], 1);
+        let mut readers = [0, 4].map(|rank| CastReceiver::new(memory, rank));
+        for _ in 0..LINES {
+            assert!(sender.ready(1));
+            sender.publish(1, 64, 7);
+        }
+        assert!(!sender.ready(1) && [0, 4].contains(&sender.slowest()));
+        readers[1].release(LINES as u32);
+        assert!(!sender.ready(1));
+        assert_eq!(sender.slowest(), 0);
+        readers[0].release(LINES as u32);
+        assert!(sender.ready(LINES as u32) && sender.drained());
+    }
+
+    #[test]
     fn small_payloads_travel_in_their_line() {
         let header = CastHeader::new();
         let credits: [Credit; 2] = std::array::from_fn(|_| Credit::new());
@@ -325,7 +367,8 @@ mod tests {
                 64,
             )
         };
-        let (sender, reader) = (CastSender::new(memory, 0), CastReceiver::new(memory, 1));
+        let sender = CastSender::new(memory, 0, vec![0, 1], 0);
+        let reader = CastReceiver::new(memory, 1);
         let lines = &raw const header.lines;
         assert_eq!(
             sender.place(INLINE_BYTES),

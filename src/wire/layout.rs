@@ -16,7 +16,7 @@
 //! | part of | how many | what |
 //! |---|---|---|
 //! | pair | ranks x ranks x channels | header of 18,560, 8 slots |
-//! | cast | ranks x channels | header of 640, a credit of 64 for each rank, 8 slots |
+//! | cast | ranks x channels x 4 | header of 640, a credit of 64 for each rank, 8 slots |
 //! | LL, LL128 | 2 x ranks x ranks x channels | credit of 64, 8 x 16,384 bytes of words |
 //!
 //! Parts begin at pages. Their first cache lines would all meet in the same sets of the processor's
@@ -36,6 +36,8 @@ pub const ARMED_OFFSET: usize = ABORT_BYTES - 2 * LINE;
 /// Bytes of one rank's board.
 pub const BOARD_BYTES: usize = 256;
 const PAGE: usize = 4096;
+/// Casts of a rank on a channel: one that all ranks read, and one for each level of the node.
+pub const CASTS: usize = 4;
 /// Encodings of flagged lines, each with memory of its own.
 pub const ENCODINGS: usize = 2;
 /// The number of that of LL.
@@ -139,7 +141,7 @@ impl Layout {
 
     /// Bytes of everything.
     pub fn total(&self) -> usize {
-        self.cast_parts() + self.ranks * self.channels * self.cast_part_bytes()
+        self.cast_parts() + self.ranks * self.channels * CASTS * self.cast_part_bytes()
     }
 
     /// The part of a pair.
@@ -175,10 +177,10 @@ impl Layout {
         self.number(writer, reader, channel) % (PAGE / LINE) * LINE
     }
 
-    /// The part of a cast. It begins with the header, and with the credits behind that.
-    pub fn cast(&self, writer: usize, channel: usize) -> Part {
-        debug_assert!(writer < self.ranks && channel < self.channels);
-        let number = writer * self.channels + channel;
+    /// The part of a cast of a writer, by its number. It begins with the header, and with the credits behind that.
+    pub fn cast(&self, writer: usize, channel: usize, cast: usize) -> Part {
+        debug_assert!(writer < self.ranks && channel < self.channels && cast < CASTS);
+        let number = (writer * self.channels + channel) * CASTS + cast;
         Part {
             offset: self.cast_parts() + number * self.cast_part_bytes(),
             bytes: self.cast_part_bytes(),
@@ -236,7 +238,10 @@ mod tests {
             parts.push((l.fan_header(w), size_of::<FanHeader>()));
             parts.push((l.fan_data(w), LINES * l.eager_bytes));
             for c in 0..2 {
-                behind.push((l.cast(w, c), size_of::<CastHeader>() + 3 * 64, LINES * 8192));
+                for k in 0..CASTS {
+                    let header = size_of::<CastHeader>() + 3 * 64;
+                    behind.push((l.cast(w, c, k), header, LINES * 8192));
+                }
                 for r in 0..3 {
                     let header = l.pair_header(w, r, c) + size_of::<PairHeader>();
                     behind.push((l.pair(w, r, c), header, LINES * 8192));

@@ -89,17 +89,19 @@ pub enum Slots {
     Cast {
         /// The connection's channel.
         channel: usize,
+        /// Which of the casts of this rank.
+        cast: usize,
     },
 }
 
 /// Where pair and cast connections come from, on first use. Errors say why there is none: ranks
 /// that cannot reach each other, or memory that a limit stands before.
 pub trait Source: Send {
-    /// The memory of the cast connection of `writer`.
+    /// The memory of a cast connection of `writer`: number `cast` of them.
     ///
     /// # Errors
     /// See above.
-    fn cast(&self, writer: usize, channel: usize) -> Result<CastMemory>;
+    fn cast(&self, writer: usize, channel: usize, cast: usize) -> Result<CastMemory>;
     /// The memory of flagged lines from one rank to another, in encoding number `encoding` (0 LL,
     /// 1 LL128).
     ///

@@ -3,7 +3,7 @@
 use super::backing::{Age, Areas, Backing};
 use super::cast::{CastReceiver, CastSender};
 use super::fan::Fans;
-use super::layout::{LL_LINES, LL128_LINES};
+use super::layout::{CASTS, LL_LINES, LL128_LINES};
 use super::line::{Arrival, SMALL_BYTES};
 use super::ll::{LinesReceiver, LinesSender};
 use super::pair::{PairReceiver, PairSender, ShownWords};
@@ -31,14 +31,27 @@ pub enum PortKind {
     Ll,
     /// A pair connection with flags of LL128.
     Ll128,
-    /// A cast connection.
-    Cast,
     /// A fan.
     Fan,
+    /// A cast connection: which of those of its writer, below [`CASTS`].
+    Cast(u8),
+}
+
+impl PortKind {
+    #[inline(always)]
+    fn number(self) -> usize {
+        match self {
+            PortKind::Pair => 0,
+            PortKind::Ll => 1,
+            PortKind::Ll128 => 2,
+            PortKind::Fan => 3,
+            PortKind::Cast(cast) => 4 + usize::from(cast),
+        }
+    }
 }
 
 /// Kinds, each in both directions, of one peer on one channel.
-const KINDS: usize = 10;
+const KINDS: usize = 2 * (4 + CASTS);
 /// The number of a port that was not made.
 const NONE: u32 = u32::MAX;
 
@@ -71,7 +84,10 @@ impl PortEntry {
             encoding,
         };
         let slots = match self.port {
-            Port::CastOut(_) => Slots::Cast { channel },
+            Port::CastOut(ref cast) => Slots::Cast {
+                channel,
+                cast: cast.number(),
+            },
             Port::LlOut(_) => words(LL_LINES),
             Port::Ll128Out(_) => words(LL128_LINES),
             _ => Slots::Pair { reader, channel },
@@ -121,42 +137,53 @@ impl Ports {
     }
 
     /// The port of a connection with `peer` on a channel (this rank itself: what all others read),
-    /// made on first use.
+    /// made on first use. A cast that is made here is read by all.
     ///
     /// # Errors
     /// `InternalError` for a connection that cannot exist; those of [`Source`].
     #[inline(always)]
-    pub fn open(
+    pub fn open(&mut self, kind: PortKind, writes: bool, end: (usize, usize)) -> Result<PortId> {
+        self.open_read_by(kind, writes, end, None)
+    }
+
+    /// [`Ports::open`] for a cast: `readers` are the ranks that read it, itself perhaps among them;
+    /// `None` for all.
+    ///
+    /// # Errors
+    /// Those of [`Ports::open`].
+    #[inline(always)]
+    pub fn open_read_by(
         &mut self,
         kind: PortKind,
         writes: bool,
         (peer, channel): (usize, usize),
+        readers: Option<&dyn Fn() -> Vec<u32>>,
     ) -> Result<PortId> {
         if kind == PortKind::Fan && writes {
             return Ok(PortId::OWN_FAN);
         }
         let place = peer * self.channels + channel;
-        let place = place * KINDS + 2 * kind as usize + usize::from(writes);
+        let place = place * KINDS + 2 * kind.number() + usize::from(writes);
         match self.numbers.get(place) {
             Some(&number) if number != NONE && channel < self.channels => Ok(PortId(number)),
-            _ => self.open_new(kind, writes, (peer, channel), place),
+            _ => self.open_new((kind, writes), (peer, channel), place, readers),
         }
     }
 
     #[cold]
     fn open_new(
         &mut self,
-        kind: PortKind,
-        writes: bool,
+        (kind, writes): (PortKind, bool),
         (peer, channel): (usize, usize),
         place: usize,
+        readers: Option<&dyn Fn() -> Vec<u32>>,
     ) -> Result<PortId> {
         if peer >= self.ranks || channel >= self.channels {
             return Err(Error::internal(format!(
                 "no connection with rank {peer} on {channel}"
             )));
         }
-        let port = self.make(kind, writes, (peer, channel));
+        let port = self.make(kind, writes, (peer, channel), readers);
         let port = port.map_err(|error| error.with_peer(Rank(peer as u32)))?;
         let number = self.made.len() as u32;
         self.numbers[place] = number;
@@ -166,8 +193,15 @@ impl Ports {
         Ok(PortId(number))
     }
 
-    fn make(&self, kind: PortKind, writes: bool, (peer, channel): (usize, usize)) -> Result<Port> {
+    fn make(
+        &self,
+        kind: PortKind,
+        writes: bool,
+        (peer, channel): (usize, usize),
+        readers: Option<&dyn Fn() -> Vec<u32>>,
+    ) -> Result<Port> {
         let me = self.me;
+        let cast = |writer, number: u8| self.source.cast(writer, channel, usize::from(number));
         let (writer, reader) = if writes { (me, peer) } else { (peer, me) };
         let lines = |encoding| self.source.lines(writer, reader, channel, encoding);
         Ok(match (kind, writes) {
@@ -185,11 +219,13 @@ impl Ports {
             (PortKind::Ll128, false) => {
                 Port::Ll128In(Box::new(LinesReceiver::new(lines(LL128_LINES)?)))
             }
-            (PortKind::Cast, true) => {
-                Port::CastOut(CastSender::new(self.source.cast(me, channel)?, me))
+            (PortKind::Cast(number), true) => {
+                let readers =
+                    readers.map_or_else(|| (0..self.ranks as u32).collect(), |list| list());
+                Port::CastOut(CastSender::new(cast(me, number)?, me, readers, number))
             }
-            (PortKind::Cast, false) => {
-                Port::CastIn(CastReceiver::new(self.source.cast(peer, channel)?, me))
+            (PortKind::Cast(number), false) => {
+                Port::CastIn(CastReceiver::new(cast(peer, number)?, me))
             }
             (PortKind::Fan, _) => Port::FanIn(peer),
         })

@@ -174,12 +174,7 @@ impl Machine<'_> {
             used.map(|index| plan.connections[index].link).collect()
         };
         let (srcs, dsts) = (plan.lists.get(step.srcs), plan.lists.get(step.dsts));
-        let readers = |link: Link| match link {
-            Link::Pair { reader, .. } => vec![reader],
-            Link::Fan { writer } | Link::Cast { writer, .. } => {
-                (0..plan.shape.nranks).filter(|&r| r != writer).collect()
-            }
-        };
+        let readers = |link: Link| -> Vec<u32> { link.read_by(plan.shape.nranks).collect() };
         let length = |machine: &Self, link, reader| {
             machine.queues.get(&(link, reader)).map_or(0, VecDeque::len)
         };

@@ -2,7 +2,7 @@
 //! plans holds for what runs.
 
 use kolo::plan::program::{ALL_OTHERS, MAGIC, NO_LANE, VERSION};
-use kolo::plan::{Link, ListId, Operand, Plan, Program};
+use kolo::plan::{Link, ListId, Operand, Plan, Program, Readers};
 
 /// Holds every word of the program of a plan against the plan.
 pub fn lower(plan: &Plan) -> Program {
@@ -45,8 +45,12 @@ fn connections(plan: &Plan, program: &Program) {
     for (index, used) in plan.connections.iter().enumerate() {
         let entry = &program.connections()[index];
         assert_eq!(entry.connection_use(), *used);
-        let one_reader = matches!(used.link, Link::Pair { .. });
-        assert_eq!(entry.reader == ALL_OTHERS, !one_reader);
+        let to_all = match used.link {
+            Link::Pair { .. } => false,
+            Link::Fan { .. } => true,
+            Link::Cast { readers, .. } => readers == Readers::ALL,
+        };
+        assert_eq!(entry.reader == ALL_OTHERS, to_all);
         let uses = |lane: &usize| {
             let steps = plan.lane_steps(*lane).iter();
             let lists = steps.flat_map(|step| [step.srcs, step.dsts]);

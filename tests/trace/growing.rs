@@ -41,7 +41,7 @@ impl Waiting for Counting<'_> {
 /// Writes a token for rank 1, and each part only when the reader has waited for it in vain.
 fn write(kind: PortKind, data: &[i64], wires: &mut Wires, found_nothing: &AtomicUsize) {
     let peer = match kind {
-        PortKind::Cast => wires.me(),
+        PortKind::Cast(_) => wires.me(),
         _ => 1,
     };
     let end = wires.ports.open(kind, true, (peer, 0)).unwrap();
@@ -88,8 +88,8 @@ fn growing(
 #[test]
 fn a_message_is_taken_as_it_grows() {
     let data = data_of_message(0, COUNT);
-    for kind in [PortKind::Pair, PortKind::Cast] {
-        let to_all = kind == PortKind::Cast;
+    for kind in [PortKind::Pair, PortKind::Cast(0)] {
+        let to_all = kind == PortKind::Cast(0);
         let read = |wires: &mut Wires, waiting: &mut Counting| {
             message_awaited((COUNT, to_all), wires, waiting)
         };

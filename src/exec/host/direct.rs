@@ -19,7 +19,7 @@ use crate::base::first_store::{self, Store};
 use crate::dtype::FoldParams;
 use crate::exec::reach::{Copied, PeerBuffers};
 use crate::plan::analysis::direct;
-use crate::plan::{Link, Operand, POST_SCALE, Space, Step, StepOp};
+use crate::plan::{Operand, POST_SCALE, Space, Step, StepOp};
 use std::ops::Range;
 
 /// Bytes of a token's payload: number of the buffer, offset.
@@ -269,14 +269,11 @@ impl DirectSlice<'_> {
 /// The ranks that read what a step publishes.
 fn readers(step: &Step, launch: &Launch, wires: &Wires) -> impl Iterator<Item = usize> {
     let plan = &launch.plan;
-    let (me, ranks) = (wires.me(), wires.ranks());
+    let ranks = wires.ranks() as u32;
     let of = plan
         .list(step.dsts)
         .iter()
         .filter_map(Operand::as_connection);
-    of.flat_map(move |index| match plan.connections()[index].link() {
-        Link::Pair { reader, .. } => reader as usize..reader as usize + 1,
-        Link::Fan { .. } | Link::Cast { .. } => 0..ranks,
-    })
-    .filter(move |&reader| reader != me)
+    of.flat_map(move |index| plan.connections()[index].link().read_by(ranks))
+        .map(|reader| reader as usize)
 }

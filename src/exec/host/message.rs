@@ -11,7 +11,7 @@ use crate::exec::Waiting;
 use crate::exec::order::MessageOrder;
 use crate::exec::stop::{Mismatch, Stop};
 use crate::exec::trace::{Event, Tracer};
-use crate::plan::{ConnectionUse, Direction, Link, Placing, Protocol};
+use crate::plan::{ConnectionUse, Direction, Link, Placing, Protocol, Readers};
 use crate::wire::line::WHOLE;
 use crate::wire::ports::{PortId, PortKind};
 use crate::wire::taken::Tokens;
@@ -78,8 +78,12 @@ impl Moving {
         let mut kind = PortKind::Pair;
         let mut link = pair(wires, order.peer, order.direction, Placing::Planned);
         if order.to_all {
-            let (writer, channel) = (order.peer as u32, 0);
-            (kind, link) = (PortKind::Cast, Link::Cast { writer, channel });
+            kind = PortKind::Cast(0);
+            link = Link::Cast {
+                writer: order.peer as u32,
+                channel: 0,
+                readers: Readers::ALL,
+            };
         }
         if order.bytes == 0 {
             return Ok(Moving::new(link, PortId::OWN_FAN));

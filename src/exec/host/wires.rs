@@ -7,8 +7,10 @@ use super::shown::Mates;
 use crate::base::Result;
 use crate::base::sync::MODEL;
 use crate::exec::stop::Mismatch;
+use crate::plan::readers::CAST_LEVELS;
 use crate::plan::{Collective, ConnectionUse, Direction, Link, Plan, Protocol, Shape};
 use crate::wire::fan::Fans;
+use crate::wire::layout::CASTS;
 use crate::wire::line::Arrival;
 use crate::wire::ll::{Encoding, Ll};
 use crate::wire::ll128::Ll128;
@@ -16,6 +18,7 @@ use crate::wire::ports::{PortId, PortKind, Ports};
 use crate::wire::signature::Signature;
 use crate::wire::{Bell, Source};
 
+const _: () = assert!(1 + CAST_LEVELS == CASTS);
 // What is planned for fits the lines that there are; models have smaller ones.
 const _: () = assert!(MODEL || Protocol::Ll.slot_bytes() == Ll::CAPACITY);
 const _: () = assert!(MODEL || Protocol::Ll128.slot_bytes() == Ll128::CAPACITY);
@@ -109,9 +112,16 @@ impl Wires {
         let writes = used.direction == Direction::Send;
         match used.link {
             Link::Fan { writer } => self.ports.open(PortKind::Fan, writes, (writer as usize, 0)),
-            Link::Cast { writer, channel } => {
+            Link::Cast {
+                writer,
+                channel,
+                readers,
+            } => {
                 let place = (writer as usize, usize::from(channel));
-                self.ports.open(PortKind::Cast, writes, place)
+                let kind = PortKind::Cast(readers.place() as u8);
+                let ranks = self.ranks as u32;
+                let list = || readers.ranks(ranks).collect();
+                self.ports.open_read_by(kind, writes, place, Some(&list))
             }
             Link::Pair {
                 writer,

@@ -185,10 +185,7 @@ impl Compiler {
         Ok(match (link, direction) {
             (Link::Pair { .. }, _) => first,
             (_, Direction::Send) => first | RUN,
-            (_, Direction::Recv) => {
-                let behind = u32::from(rank > link.writer());
-                self.all.runs[first as usize].0 + rank - behind
-            }
+            (_, Direction::Recv) => self.all.runs[first as usize].0 + link.number_of(rank),
         })
     }
 
@@ -213,8 +210,7 @@ impl Compiler {
                 start
             }
             Link::Fan { writer } | Link::Cast { writer, .. } => {
-                let readers = (0..nranks).filter(|&reader| link.is_read_by(reader));
-                wires.extend(readers.map(|reader| wire(writer, reader)));
+                wires.extend(link.read_by(nranks).map(|reader| wire(writer, reader)));
                 self.all.runs.push((start, link.readers(nranks)));
                 self.all.runs.len() as u32 - 1
             }

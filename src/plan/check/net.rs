@@ -314,8 +314,7 @@ impl<'a> Net<'a> {
         let first = self.wires[connection as usize].first_reader;
         let reader = match (used.direction, used.link) {
             (Direction::Send, _) => NONE,
-            (Direction::Recv, Link::Pair { .. }) => first,
-            (Direction::Recv, link) => first + rank - u32::from(rank > link.writer()),
+            (Direction::Recv, link) => first + link.number_of(rank),
         };
         UsedEnd {
             connection,
@@ -421,9 +420,10 @@ impl<'a> Net<'a> {
     pub fn reader_rank(&self, wire: &Wire, reader: u32) -> u32 {
         match wire.link {
             Link::Pair { reader, .. } => reader,
-            Link::Fan { writer } | Link::Cast { writer, .. } => {
-                let position = reader - wire.first_reader;
-                position + u32::from(position >= writer)
+            link => {
+                let mut readers = link.read_by(self.nranks);
+                let number = (reader - wire.first_reader) as usize;
+                readers.nth(number).unwrap_or(NONE)
             }
         }
     }

@@ -13,7 +13,14 @@ pub(super) fn link_text(link: Link) -> String {
             channel,
         } => format!("connection {writer}->{reader} of channel {channel}"),
         Link::Fan { writer } => format!("the fan of rank {writer}"),
-        Link::Cast { writer, channel } => format!("the cast of rank {writer} on channel {channel}"),
+        Link::Cast {
+            writer,
+            channel,
+            readers,
+        } => match readers.place() {
+            0 => format!("the cast of rank {writer} on channel {channel}"),
+            place => format!("cast {place} of rank {writer} on channel {channel}"),
+        },
     }
 }
 

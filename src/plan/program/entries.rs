@@ -1,6 +1,6 @@
 //! Entries in the image of a program: of fixed sizes, and the same on every executor.
 
-use crate::plan::{ConnectionUse, Direction, Layout, Link, Operand, Plan, Shape, Step};
+use crate::plan::{ConnectionUse, Direction, Layout, Link, Operand, Plan, Readers, Shape, Step};
 use std::mem::offset_of;
 
 /// The first word of an image: "kolo" in the order of a little-endian machine.
@@ -92,7 +92,7 @@ pub struct ConnectionEntry {
     pub channel: u16,
     /// Writing rank.
     pub writer: u32,
-    /// Reading rank, or [`ALL_OTHERS`].
+    /// Reading rank, [`ALL_OTHERS`], or the readers of a cast ([`Readers::pack`]).
     pub reader: u32,
     /// The lane whose steps use it, or [`NO_LANE`].
     pub lane: u32,
@@ -148,7 +148,11 @@ impl From<&ConnectionUse> for ConnectionEntry {
                 channel,
             } => (ConnectionKind::Pair, writer, reader, channel),
             Link::Fan { writer } => (ConnectionKind::Fan, writer, ALL_OTHERS, 0),
-            Link::Cast { writer, channel } => (ConnectionKind::Cast, writer, ALL_OTHERS, channel),
+            Link::Cast {
+                writer,
+                channel,
+                readers,
+            } => (ConnectionKind::Cast, writer, readers.pack(), channel),
         };
         ConnectionEntry {
             kind,
@@ -185,7 +189,11 @@ impl ConnectionEntry {
                 channel,
             },
             ConnectionKind::Fan => Link::Fan { writer },
-            ConnectionKind::Cast => Link::Cast { writer, channel },
+            ConnectionKind::Cast => Link::Cast {
+                writer,
+                channel,
+                readers: Readers::unpack(reader),
+            },
         }
     }
 }
