@@ -22,6 +22,8 @@ use std::sync::Arc;
 mod awaited;
 #[path = "trace/growing.rs"]
 mod growing;
+#[path = "trace/levels.rs"]
+mod levels;
 #[path = "trace/slices.rs"]
 mod slices;
 
@@ -130,19 +132,33 @@ fn interpreted_on(
     (collective, algorithm): (Collective, Algorithm),
     wires: &mut Wires,
     count: usize,
-    (send, mut recv): (Vec<i64>, Vec<i64>),
+    (send, recv): (Vec<i64>, Vec<i64>),
 ) -> Traced {
-    let (me, ranks) = (wires.me(), wires.ranks());
-    let (rank, nranks, root) = (me as u32, ranks as u32, ROOT as u32);
-    let shape = Shape {
+    let shape = shape_of(collective, algorithm, wires, ROOT as u32);
+    let nodes = Nodes::one(shape.nranks);
+    interpreted_plan(&shape, &nodes, wires, count, (send, recv))
+}
+
+fn shape_of(collective: Collective, algorithm: Algorithm, wires: &Wires, root: u32) -> Shape {
+    Shape {
         collective,
         algorithm,
-        rank,
-        nranks,
+        rank: wires.me() as u32,
+        nranks: wires.ranks() as u32,
         root,
         channels: 1,
-    };
-    let plan = algo::plan(&shape, &Nodes::one(nranks)).unwrap();
+    }
+}
+
+fn interpreted_plan(
+    shape: &Shape,
+    nodes: &Nodes,
+    wires: &mut Wires,
+    count: usize,
+    (send, mut recv): (Vec<i64>, Vec<i64>),
+) -> Traced {
+    let (collective, nranks) = (shape.collective, shape.nranks);
+    let plan = algo::plan(shape, nodes).unwrap();
     let buffers = (send.as_ptr().cast(), recv.as_mut_ptr().cast());
     let geometry = Geometry::bundle(8 * SLOT_BYTES);
     let bound = Arc::new(Bound::new(plan, Protocol::Simple, wires).unwrap());

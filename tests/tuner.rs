@@ -8,10 +8,10 @@ mod counting;
 mod drawn;
 #[path = "tuner/guidelines.rs"]
 mod guidelines;
-#[path = "tuner/shared.rs"]
-mod shared;
 #[path = "tuner/placement.rs"]
 mod placement;
+#[path = "tuner/shared.rs"]
+mod shared;
 #[path = "tuner/support.rs"]
 mod support;
 
@@ -39,7 +39,7 @@ const PRICED: &[(&str, &str)] = &[
         "hier",
         "AllGather AllReduce Barrier Broadcast Reduce ReduceScatter",
     ),
-    ("leader", "AllReduce"),
+    ("leader", "AllReduce Barrier Broadcast Reduce"),
     ("nvls", "AllGather AllReduce Broadcast ReduceScatter"),
     ("nvlstree", "AllReduce"),
     (

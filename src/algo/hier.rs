@@ -7,12 +7,15 @@
 //! i of a node talks to the leaders i of the others. Ranks beyond that number (nodes may be
 //! unequal) have no column and share in the work inside.
 //!
+//! Where ranks share caches and sockets of a node too, `climb` does so level by level.
+//!
 //! It is all composition: the bodies of `levels` run on groups, first on the ranks of a node, then
 //! on the leaders of a column. What the first leaves in output or scratch is what the second finds.
 //!
 //! Reference: the levels of M. Bayatpour et al., "Scalable reduction collectives with data
 //! partitioning-based multi-leader design", SC 2017, doi:10.1145/3126908.3126954.
 
+use super::climb;
 use super::columns::Columns;
 use super::group::{Group, Pieces, flat};
 use super::levels::{Bodies, DOUBLING, HALVING, TWO_SHOT};
@@ -21,6 +24,9 @@ use crate::plan::{Layout, Nodes, Operand, Plan, Shape};
 /// Two-shot inside, halving and doubling between. Two nodes exchange all of a column at once: no
 /// more bytes than by halves, and half of the messages.
 pub fn all_reduce(shape: &Shape, nodes: &Nodes) -> Plan {
+    if let Some(plan) = climb::all_reduce(shape, nodes) {
+        return plan;
+    }
     let between = match nodes.count() {
         0..=2 => &DOUBLING,
         _ => &HALVING,

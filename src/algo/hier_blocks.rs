@@ -4,6 +4,7 @@
 //! where nodes are unequal. Between the nodes, blocks of a column pass one of each node at a time;
 //! inside, all that are regular pass in one token.
 
+use super::climb;
 use super::columns::Columns;
 use super::group::{Group, Pieces, flat};
 use super::levels::{Bodies, HALVING, TWO_SHOT};
@@ -11,12 +12,14 @@ use crate::plan::{Layout, Nodes, Operand, Plan, Shape};
 
 /// Halving and doubling between, two-shot inside.
 pub fn all_gather(shape: &Shape, nodes: &Nodes) -> Plan {
-    all_gather_by(shape, nodes, &TWO_SHOT, &HALVING)
+    climb::all_gather(shape, nodes)
+        .unwrap_or_else(|| all_gather_by(shape, nodes, &TWO_SHOT, &HALVING))
 }
 
 /// Two-shot inside, halving and doubling between.
 pub fn reduce_scatter(shape: &Shape, nodes: &Nodes) -> Plan {
-    reduce_scatter_by(shape, nodes, &TWO_SHOT, &HALVING)
+    climb::reduce_scatter(shape, nodes)
+        .unwrap_or_else(|| reduce_scatter_by(shape, nodes, &TWO_SHOT, &HALVING))
 }
 
 /// A signal to the leader, recursive doubling between leaders, a signal back.

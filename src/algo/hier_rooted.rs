@@ -3,6 +3,7 @@
 //! The root deals slices to the leaders of its node, or gathers them there, so that every leader,
 //! and not the root alone, works over the links between nodes.
 
+use super::climb;
 use super::columns::Columns;
 use super::group::{Pieces, flat};
 use super::levels::{Bodies, HALVING, TWO_SHOT};
@@ -10,12 +11,13 @@ use crate::plan::{Layout, Nodes, Operand, Plan, Shape};
 
 /// Slices to the leaders of the root's node, a tree for each column, and to all.
 pub fn broadcast(shape: &Shape, nodes: &Nodes) -> Plan {
-    broadcast_by(shape, nodes, &TWO_SHOT, &HALVING)
+    climb::broadcast(shape, nodes)
+        .unwrap_or_else(|| broadcast_by(shape, nodes, &TWO_SHOT, &HALVING))
 }
 
 /// Reduce inside the nodes and in each column, the way of [`broadcast`] backwards.
 pub fn reduce(shape: &Shape, nodes: &Nodes) -> Plan {
-    reduce_by(shape, nodes, &TWO_SHOT, &HALVING)
+    climb::reduce(shape, nodes).unwrap_or_else(|| reduce_by(shape, nodes, &TWO_SHOT, &HALVING))
 }
 
 /// Scatter in the root's node, broadcast in each column, all-gather inside.

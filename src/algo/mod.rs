@@ -25,6 +25,7 @@ pub mod bruck;
 pub mod btree;
 pub mod bundle;
 pub mod chain;
+pub mod climb;
 pub mod collnet;
 pub mod columns;
 pub mod cores;
@@ -34,6 +35,7 @@ pub mod hd;
 pub mod hier;
 pub mod hier_blocks;
 pub mod hier_rooted;
+mod ladder;
 pub mod leader;
 pub mod levels;
 pub mod local;
@@ -115,12 +117,12 @@ macro_rules! algorithms {
                 }
                 /// the owner of a slice folds it, all take the result
                 TwoShot = "twoshot" {
-                    AllReduce: twoshot::all_reduce, tokens(|s| s + 1), up_to(128), by_node(),
+                    AllReduce: twoshot::all_reduce, tokens(|s| s + 1), up_to(256), by_node(),
                         direct();
-                    ReduceScatter: twoshot::reduce_scatter, tokens(|s| s), up_to(128), direct();
-                    AllGather: twoshot::all_gather, tokens(|s| s), up_to(128), by_node(), direct();
-                    Broadcast: twoshot::broadcast, tokens(|s| s), up_to(128);
-                    Reduce: twoshot::reduce, tokens(|s| s), up_to(128);
+                    ReduceScatter: twoshot::reduce_scatter, tokens(|s| s), up_to(256), direct();
+                    AllGather: twoshot::all_gather, tokens(|s| s), up_to(256), by_node(), direct();
+                    Broadcast: twoshot::broadcast, tokens(|s| s), up_to(256);
+                    Reduce: twoshot::reduce, tokens(|s| s), up_to(256);
                 }
                 /// partners exchange halves of halves, then double what they have
                 HalvingDoubling = "hd" {
@@ -140,9 +142,9 @@ macro_rules! algorithms {
                 }
                 /// a hub for every slice and a fan for its result
                 Nvls = "nvls" {
-                    AllReduce: nvls::all_reduce, tokens(|s| s), up_to(128), one_memory();
-                    ReduceScatter: nvls::reduce_scatter, tokens(|s| s), up_to(128), one_memory();
-                    AllGather: nvls::all_gather, tokens(|s| s), up_to(128), one_memory();
+                    AllReduce: nvls::all_reduce, tokens(|s| s), up_to(256), one_memory();
+                    ReduceScatter: nvls::reduce_scatter, tokens(|s| s), up_to(256), one_memory();
+                    AllGather: nvls::all_gather, tokens(|s| s), up_to(256), one_memory();
                     Broadcast: nvls::broadcast, one_memory(), direct();
                 }
                 /// hubs inside the node, two binary trees between nodes
@@ -162,9 +164,12 @@ macro_rules! algorithms {
                     ReduceScatter: hier_blocks::reduce_scatter, tokens(|s| s), by_node();
                     Barrier: hier_blocks::barrier, tokens(|s| s), by_node();
                 }
-                /// one rank of each node speaks for it
+                /// one rank of each cache, socket and node speaks for it
                 Leader = "leader" {
                     AllReduce: leader::all_reduce, tokens(|s| s), by_node();
+                    Broadcast: leader::broadcast, by_node();
+                    Reduce: leader::reduce, by_node();
+                    Barrier: leader::barrier, tokens(|s| s), by_node();
                 }
                 /// every pair of ranks in turn
                 Pairwise = "pairwise" {
@@ -179,14 +184,14 @@ macro_rules! algorithms {
                 Ordered = "ordered" {
                     AllReduce: ordered::all_reduce;
                     Reduce: ordered::reduce;
-                    ReduceScatter: ordered::reduce_scatter, up_to(128);
+                    ReduceScatter: ordered::reduce_scatter, up_to(256);
                 }
             }
             // Those that kolo takes by itself, where nothing else will do.
             unnamed {
                 /// one connection a lane: point-to-point groups and what is built of them
                 Bundle = "bundle" {
-                    ReduceScatter: ordered::reduce_scatter_own_first, up_to(128);
+                    ReduceScatter: ordered::reduce_scatter_own_first, up_to(256);
                     AllToAll: bundle::exchange, up_to(256), direct();
                     Gather: bundle::exchange, direct();
                     Scatter: bundle::exchange, direct();

@@ -54,6 +54,8 @@ mod options_bits;
 #[macro_use]
 mod options_memory;
 #[macro_use]
+mod options_planning;
+#[macro_use]
 mod options_pmpi;
 #[macro_use]
 mod options_start;

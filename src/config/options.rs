@@ -24,7 +24,7 @@ const fn same(name: &'static str) -> Alias {
     }
 }
 
-with_start_options! {
+with_planning_options! {
     /// File with the kernels for GPUs, if not `lib/kolo/kolo_kernels.fatbin` of the installation.
     kernels_file -> Option<&Path> {
         kind: Kind::Path,
@@ -205,7 +205,7 @@ with_start_options! {
         shapes: true,
         note: "The line of the log that begins with CMA says at `KOLO_DEBUG=info` whether it is in \
                use, or why not. It reads all-reduce, reduce-scatter, all-gather and broadcast \
-               from 64 KiB on, on 2 to 128 ranks. docs/performance.md has measured ratios.",
+               from 64 KiB on, on 2 to 256 ranks. docs/performance.md has measured ratios.",
     }
 
     /// Smallest contribution of a rank from which private buffers are read so; `none` leaves it to
@@ -450,16 +450,6 @@ with_start_options! {
         default: "auto",
         unit: "bytes",
         shapes: true,
-    }
-
-    /// Plan as if every so many consecutive ranks of a node were a node, to try plans for many
-    /// nodes on one machine; `auto` takes the nodes as they are.
-    ranks_per_node -> Option<u32> {
-        kind: Kind::Int { least: 1, most: 1 << 30, zero: Some("auto") },
-        default: "auto",
-        unit: "ranks",
-        shapes: true,
-        tag: Tag::Debug,
     }
 
     /// How often a waiting thread polls before it first gives the core away.

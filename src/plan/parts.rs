@@ -10,7 +10,7 @@
 
 use std::collections::HashMap;
 
-/// Levels of parts, the smallest parts first. NodeParts nest: each lies in one part of the next level,
+/// Levels of parts, the smallest parts first. Parts nest: each lies in one part of the next level,
 /// and those of the last level each in one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeParts {
@@ -19,7 +19,7 @@ pub struct NodeParts {
 }
 
 impl NodeParts {
-    /// NodeParts by any numbering: `levels[k][r]` is equal for ranks that share a part of level k, the
+    /// Parts by any numbering: `levels[k][r]` is equal for ranks that share a part of level k, the
     /// smallest parts first; `node_of[r]` is the node.
     pub fn of(levels: &[Vec<u32>], node_of: &[u32]) -> NodeParts {
         let mut kept: Vec<Vec<u32>> = Vec::new();

@@ -53,6 +53,8 @@ pub struct Cluster {
     pub leaf_nodes: u32,
     /// How much slower a leaf's way up is than its nodes together.
     pub taper: u32,
+    /// Whether plans see the caches and sockets that ranks share.
+    pub seen: bool,
 }
 
 impl Cluster {
@@ -69,6 +71,7 @@ impl Cluster {
             nics: 1,
             leaf_nodes: 0,
             taper: 1,
+            seen: true,
         }
     }
 

@@ -197,7 +197,7 @@ const LINES_LL128: LinesCost = LinesCost {
 /// for those of the other one, because it has several on their way.
 ///
 /// **Further readers of one line.** Figures of XHC (G. Katevenis, M. Ploumidis, M. Marazakis, "A
-/// framework for hierarchical single-copy MPI collectives on multicore nodes", IEEE CLUSTER 2022,
+/// framework for hierarchical single-copy MPI collectives on multicore nodes", IEEE CLUSTER 2022
 /// doi:10.1109/CLUSTER51413.2022.00026): about 2 ns each on a Xeon; a flat broadcast of a byte
 /// takes 0.46 us and one socket by socket 0.30 on 2 x 28 cores (Ice Lake), 0.75 and 0.50 on 2 x 24
 /// (Cascade Lake), so 10 to 20 ns for each further reader on the other socket.

@@ -12,14 +12,17 @@
 
 mod bundle;
 mod call;
+mod climb;
 mod exchange;
 mod flat;
 mod hop;
+mod leader;
 mod levels;
 mod logarithmic;
 mod packed;
 mod shared;
 mod spread;
+mod steps;
 mod work;
 
 use super::{Cached, Site};
@@ -69,8 +72,8 @@ pub fn time_ns(
         Algorithm::Bruck => packed::bruck(&call)?,
         Algorithm::Pat => packed::pat(&call)?,
         Algorithm::Nvls => packed::nvls(&call)?,
-        Algorithm::Hierarchical => levels::hierarchical(&call)?,
-        Algorithm::Leader => levels::leader(&call)?,
+        Algorithm::Hierarchical => climb::climb(&call).or_else(|| levels::hierarchical(&call))?,
+        Algorithm::Leader => leader::leader(&call)?,
         Algorithm::NvlsTree => levels::nvls_tree(&call)?,
         Algorithm::CollNet => levels::collnet(&call)?,
         Algorithm::Ordered => levels::ordered(&call)?,

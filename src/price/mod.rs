@@ -27,6 +27,7 @@ pub mod costs;
 pub mod forms;
 pub mod links;
 pub mod pairs;
+pub mod parts;
 pub mod seating;
 
 pub use cached::Cached;

@@ -25,6 +25,7 @@ mod allowed;
 pub mod asked;
 mod decided;
 pub mod device;
+mod direct;
 pub mod form;
 #[doc(hidden)]
 pub mod fuzz;

@@ -66,6 +66,7 @@ impl ProtocolChoice {
                 Algorithm::Nvls,
                 Collective::AllGather | Collective::Broadcast
             ) | (Algorithm::TwoShot, Collective::AllGather)
+                | (Algorithm::Leader, Collective::Broadcast)
         );
         let over_pairs = usual == ProtocolChoice::Simple
             && algorithm != Algorithm::Local

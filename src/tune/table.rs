@@ -2,6 +2,7 @@
 
 use super::allowed::COLLECTIVES;
 use super::decided::{Decided, MARGIN};
+use super::direct::{MOST_RANKS, least_bytes, paying};
 use super::form::{CallForm, FormFacts};
 use super::grid::{CLASSES, Cell, Grid, NOTHING, class_of};
 use super::inputs::Inputs;
@@ -45,17 +46,12 @@ pub struct Table {
     forms: FormFacts,
     /// Most bytes (of a rank's contribution) for the one-shot path, plus 1.
     oneshot_limit: [usize; COLLECTIVES],
+    /// Size classes, as bits, in which direct reads may pay.
+    direct: [u64; COLLECTIVES],
     /// Small calls that are messages.
     messages: [SmallMessages; COLLECTIVES],
     grid: Grid,
 }
-
-/// From this size on, asking where buffers lie costs little beside what it may save.
-const DIRECT_BYTES: usize = 64 << 10;
-/// Most ranks that read each other directly: each needs a connection with every other.
-const DIRECT_RANKS: u32 = 128;
-/// From this size of a block on, asking pays for collectives that consist of messages.
-const DIRECT_BLOCK_BYTES: usize = 128 << 10;
 
 /// Tables that a process remembers.
 const REMEMBERED: usize = 16;
@@ -83,6 +79,7 @@ impl Table {
         let mut table = Table {
             forms: FormFacts::new(inputs.nranks, nodes, inputs.compares),
             oneshot_limit: [0; COLLECTIVES],
+            direct: [0; COLLECTIVES],
             messages: [SmallMessages {
                 limit: 0,
                 choice: Choice::plain(Collective::Send, Algorithm::Bundle, 1),
@@ -100,6 +97,10 @@ impl Table {
             table.grid.set_row(collective, row);
         }
         mend(&mut table.grid, table.inputs.nranks);
+        for collective in Collective::ALL {
+            table.direct[collective as usize] =
+                paying(&table.inputs, &table.predictor, &table.grid, collective);
+        }
         for collective in Collective::ALL {
             table.oneshot_limit[collective as usize] = table.bound_oneshot(collective);
         }
@@ -144,24 +145,11 @@ impl Table {
         };
         inputs.direct
             && inputs.setting.machine.nodes <= 1
-            && (2..=DIRECT_RANKS).contains(&inputs.nranks)
+            && (2..=MOST_RANKS).contains(&inputs.nranks)
+            && bytes >= least_bytes(inputs, collective, algorithm)
+            && self.direct[collective as usize] >> class_of(bytes) & 1 == 1
             && placement::keeps_bits(inputs, collective, algorithm)
-            && bytes >= self.least_direct_bytes(collective, algorithm)
             && (inputs.allowed).allows(collective, algorithm, ProtocolChoice::Simple)
-    }
-
-    /// The cards of all ranks are a hand-over more. Where ranks take turns on their cores it costs
-    /// much more, above all beside a call in which a root need wait for nobody.
-    fn least_direct_bytes(&self, collective: Collective, algorithm: Algorithm) -> usize {
-        let usual = match algorithm {
-            Algorithm::Bundle => DIRECT_BLOCK_BYTES,
-            _ => DIRECT_BYTES,
-        };
-        match (self.inputs.oversubscribed, collective.has_root()) {
-            (false, _) => usual,
-            (true, false) => 4 * usual,
-            (true, true) => 32 * usual,
-        }
     }
 
     /// Chooses for a rank's contribution of `bytes`.
@@ -217,7 +205,7 @@ impl Table {
         if !choice.composed && (keeps_order || collective.is_scan()) {
             return choice;
         }
-        let shares = collective == Collective::AllReduce && self.inputs.nranks <= DIRECT_RANKS;
+        let shares = collective == Collective::AllReduce && self.inputs.nranks <= MOST_RANKS;
         let algorithm = if shares {
             Algorithm::TwoShot
         } else {

@@ -118,20 +118,33 @@ pub struct CastSender {
 }
 
 impl CastSender {
-    /// The writing end, of local rank `me`, of a fresh connection that `readers` read; it is cast
+    /// The writing end, of local rank `me`, of a fresh connection that all ranks read; it is cast
     /// `number` of this rank.
-    pub fn new(memory: CastMemory, me: usize, readers: Vec<u32>, number: u8) -> CastSender {
-        let others = readers.iter().map(|&reader| reader as usize);
-        let slowest = others.filter(|&reader| reader != me).min().unwrap_or(me);
-        CastSender {
+    pub fn new(memory: CastMemory, me: usize, number: u8) -> CastSender {
+        let mut sender = CastSender {
             memory,
             me,
-            readers: readers.into(),
+            readers: Box::default(),
             number,
             position: 0,
             given: 0,
-            slowest,
+            slowest: me,
+        };
+        sender.read_by(0..memory.ranks as u32);
+        sender
+    }
+
+    /// Lets these ranks read, this one perhaps among them, unless a token was written before.
+    pub fn read_by(&mut self, readers: impl Iterator<Item = u32>) {
+        if self.position > 0 {
+            let known = self.readers.iter().copied();
+            debug_assert!(known.eq(readers), "a cast has the same readers always");
+            return;
         }
+        self.readers = readers.collect();
+        let others = self.readers.iter().map(|&reader| reader as usize);
+        let slowest = others.filter(|&reader| reader != self.me).min();
+        self.slowest = slowest.unwrap_or(self.me);
     }
 
     /// Begins a launch whose chunks take `chunk_steps` slots: slices never wrap.
@@ -301,7 +314,7 @@ mod tests {
                 64,
             )
         };
-        let mut sender = CastSender::new(memory, 1, (0..4).collect(), 0);
+        let mut sender = CastSender::new(memory, 1, 0);
         let mut readers = [0, 2, 3].map(|rank| CastReceiver::new(memory, rank));
         for token in 0..4 {
             assert!(sender.ready(2));
@@ -339,7 +352,8 @@ mod tests {
                 64,
             )
         };
-        let mut sender = CastSender::new(memory, 2, vec![0, 2, 4], 1);
+        let mut sender = CastSender::new(memory, 2, 1);
+        sender.read_by([0, 2, 4].into_iter());
         let mut readers = [0, 4].map(|rank| CastReceiver::new(memory, rank));
         for _ in 0..LINES {
             assert!(sender.ready(1));
@@ -367,7 +381,7 @@ mod tests {
                 64,
             )
         };
-        let sender = CastSender::new(memory, 0, vec![0, 1], 0);
+        let sender = CastSender::new(memory, 0, 0);
         let reader = CastReceiver::new(memory, 1);
         let lines = &raw const header.lines;
         assert_eq!(

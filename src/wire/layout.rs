@@ -177,7 +177,8 @@ impl Layout {
         self.number(writer, reader, channel) % (PAGE / LINE) * LINE
     }
 
-    /// The part of a cast of a writer, by its number. It begins with the header, and with the credits behind that.
+    /// The part of a cast of a writer, by its number. It begins with the header, and with the
+    /// credits behind that.
     pub fn cast(&self, writer: usize, channel: usize, cast: usize) -> Part {
         debug_assert!(writer < self.ranks && channel < self.channels && cast < CASTS);
         let number = (writer * self.channels + channel) * CASTS + cast;

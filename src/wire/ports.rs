@@ -137,27 +137,16 @@ impl Ports {
     }
 
     /// The port of a connection with `peer` on a channel (this rank itself: what all others read),
-    /// made on first use. A cast that is made here is read by all.
+    /// made on first use.
     ///
     /// # Errors
     /// `InternalError` for a connection that cannot exist; those of [`Source`].
     #[inline(always)]
-    pub fn open(&mut self, kind: PortKind, writes: bool, end: (usize, usize)) -> Result<PortId> {
-        self.open_read_by(kind, writes, end, None)
-    }
-
-    /// [`Ports::open`] for a cast: `readers` are the ranks that read it, itself perhaps among them;
-    /// `None` for all.
-    ///
-    /// # Errors
-    /// Those of [`Ports::open`].
-    #[inline(always)]
-    pub fn open_read_by(
+    pub fn open(
         &mut self,
         kind: PortKind,
         writes: bool,
         (peer, channel): (usize, usize),
-        readers: Option<&dyn Fn() -> Vec<u32>>,
     ) -> Result<PortId> {
         if kind == PortKind::Fan && writes {
             return Ok(PortId::OWN_FAN);
@@ -166,24 +155,24 @@ impl Ports {
         let place = place * KINDS + 2 * kind.number() + usize::from(writes);
         match self.numbers.get(place) {
             Some(&number) if number != NONE && channel < self.channels => Ok(PortId(number)),
-            _ => self.open_new((kind, writes), (peer, channel), place, readers),
+            _ => self.open_new(kind, writes, (peer, channel), place),
         }
     }
 
     #[cold]
     fn open_new(
         &mut self,
-        (kind, writes): (PortKind, bool),
+        kind: PortKind,
+        writes: bool,
         (peer, channel): (usize, usize),
         place: usize,
-        readers: Option<&dyn Fn() -> Vec<u32>>,
     ) -> Result<PortId> {
         if peer >= self.ranks || channel >= self.channels {
             return Err(Error::internal(format!(
                 "no connection with rank {peer} on {channel}"
             )));
         }
-        let port = self.make(kind, writes, (peer, channel), readers);
+        let port = self.make(kind, writes, (peer, channel));
         let port = port.map_err(|error| error.with_peer(Rank(peer as u32)))?;
         let number = self.made.len() as u32;
         self.numbers[place] = number;
@@ -193,13 +182,7 @@ impl Ports {
         Ok(PortId(number))
     }
 
-    fn make(
-        &self,
-        kind: PortKind,
-        writes: bool,
-        (peer, channel): (usize, usize),
-        readers: Option<&dyn Fn() -> Vec<u32>>,
-    ) -> Result<Port> {
+    fn make(&self, kind: PortKind, writes: bool, (peer, channel): (usize, usize)) -> Result<Port> {
         let me = self.me;
         let cast = |writer, number: u8| self.source.cast(writer, channel, usize::from(number));
         let (writer, reader) = if writes { (me, peer) } else { (peer, me) };
@@ -220,15 +203,20 @@ impl Ports {
                 Port::Ll128In(Box::new(LinesReceiver::new(lines(LL128_LINES)?)))
             }
             (PortKind::Cast(number), true) => {
-                let readers =
-                    readers.map_or_else(|| (0..self.ranks as u32).collect(), |list| list());
-                Port::CastOut(CastSender::new(cast(me, number)?, me, readers, number))
+                Port::CastOut(CastSender::new(cast(me, number)?, me, number))
             }
             (PortKind::Cast(number), false) => {
                 Port::CastIn(CastReceiver::new(cast(peer, number)?, me))
             }
             (PortKind::Fan, _) => Port::FanIn(peer),
         })
+    }
+
+    /// Lets only these ranks read a cast of this rank, from its first token on.
+    pub fn read_by(&mut self, id: PortId, readers: impl Iterator<Item = u32>) {
+        if let Port::CastOut(cast) = self.port(id) {
+            cast.read_by(readers);
+        }
     }
 
     /// The port of this number.

@@ -84,8 +84,9 @@ impl Case {
             count if count <= 16 => format!(" on nodes of {sizes:?}"),
             count => format!(" on {count} nodes"),
         };
+        let parts = self.nodes.parts().levels().len();
         format!(
-            "{name}, {n} ranks{nodes}, root {root}, {} channels",
+            "{name}, {n} ranks{nodes}, {parts} levels of parts, root {root}, {} channels",
             self.channels
         )
     }
@@ -170,6 +171,77 @@ fn machines(entry: &Entry) -> Vec<Nodes> {
     ] {
         all.push(nodes.numbered(order).expect("a permutation"));
     }
+    all.extend(
+        with_parts()
+            .into_iter()
+            .filter(|nodes| nodes.nranks() <= entry.most_ranks),
+    );
+    all
+}
+
+/// Ranks of a node that fill its caches in order, or are dealt to its sockets in turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dealt {
+    InOrder,
+    InTurn,
+}
+
+/// `count` nodes of `sockets` sockets, in each of which are `caches` caches of `cores` ranks.
+pub fn machine(count: u32, [sockets, caches, cores]: [u32; 3], dealt: Dealt) -> Nodes {
+    let per_node = sockets * caches * cores;
+    let place = |rank: u32| {
+        let local = rank % per_node;
+        match dealt {
+            Dealt::InOrder => (local / (caches * cores), local / cores),
+            Dealt::InTurn => {
+                let (socket, seat) = (local % sockets, local / sockets);
+                (socket, socket * caches + seat / cores)
+            }
+        }
+    };
+    let places: Vec<(u32, u32)> = (0..count * per_node).map(place).collect();
+    let (socket, cache) = places.into_iter().unzip();
+    Nodes::uniform(count, per_node).with_parts(&[cache, socket])
+}
+
+/// Nodes whose ranks share caches and sockets: even ones, and others.
+fn with_parts() -> Vec<Nodes> {
+    use Dealt::{InOrder, InTurn};
+    let even = [
+        (1, [2, 2, 2], InOrder),
+        (1, [2, 3, 2], InTurn),
+        (1, [1, 3, 3], InOrder),
+        (1, [3, 1, 2], InTurn),
+        (1, [5, 2, 1], InOrder),
+        (1, [2, 4, 8], InOrder),
+        (1, [2, 4, 8], InTurn),
+        (1, [1, 2, 20], InOrder),
+        (2, [2, 2, 2], InTurn),
+        (3, [2, 1, 2], InOrder),
+        (6, [1, 2, 2], InOrder),
+        (1, [2, 8, 8], InOrder),
+        (1, [2, 8, 8], InTurn),
+        (1, [2, 12, 8], InOrder),
+        (2, [2, 8, 8], InOrder),
+    ];
+    let mut all: Vec<Nodes> = even
+        .map(|(count, sizes, dealt)| machine(count, sizes, dealt))
+        .into();
+    let mixed = [
+        (vec![0, 0, 0, 1, 1, 2, 2], vec![0, 0, 0, 0, 0, 1, 1]),
+        (
+            vec![4, 1, 4, 2, 1, 4, 2, 3, 3, 3],
+            vec![0, 0, 0, 1, 0, 0, 1, 1, 1, 1],
+        ),
+        // Each cache has two ranks, but their leaders are at no equal distances.
+        (vec![0, 1, 1, 0, 2, 2, 3, 3], vec![0; 8]),
+    ];
+    for (cache, socket) in mixed {
+        all.push(Nodes::one(cache.len() as u32).with_parts(&[cache, socket]));
+    }
+    let unequal = Nodes::sizes(&[4, 6, 2]);
+    all.push(unequal.with_parts(&[vec![0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]]));
+    all.push(Nodes::one(40));
     all
 }
 
@@ -281,6 +353,10 @@ fn random_shapes() {
             let mut order: Vec<u32> = (0..nodes.count()).collect();
             random.shuffle(&mut order);
             nodes = nodes.numbered(&order).expect("a permutation");
+        }
+        if random.bool() {
+            let mut level = |parts| names.iter().map(|_| random.u32(0..parts)).collect();
+            nodes = nodes.with_parts(&[level(6), level(2)]);
         }
         let case = Case {
             entry,

@@ -245,11 +245,16 @@ fn every_reduction(
 /// A forced algorithm whose channels pass the ranks as a graph file says.
 pub fn forced_in_orders(algorithm: &str, n: u32, settings: &[(&str, &str)]) {
     for entry in forcible().filter(|entry| entry.algorithm.name() == algorithm) {
-        let what = format!("{} {algorithm} {settings:?}", entry.collective.name());
-        let mut all = vec![("algo", algorithm), ("buffsize", "64K")];
-        all.extend(settings);
-        ranks(n, &all, |comm| every_call(comm, entry, &what));
+        forced_with(entry, n, settings);
     }
+}
+
+fn forced_with(entry: &Entry, n: u32, settings: &[(&str, &str)]) {
+    let algorithm = entry.algorithm.name();
+    let what = format!("{} {algorithm} {settings:?}", entry.collective.name());
+    let mut all = vec![("algo", algorithm), ("buffsize", "64K")];
+    all.extend(settings);
+    ranks(n, &all, |comm| every_call(comm, entry, &what));
 }
 
 fn forced(entry: &Entry, n: u32, per_node: Option<u32>) {
@@ -300,6 +305,30 @@ fn nodes_of_one_two_and_three_ranks() {
     let by_node = forcible().filter(|entry| entry.by_node);
     for (entry, n, per_node) in drawn::of_each("on nodes", by_node.map(of), DRAWN) {
         forced(entry, n, Some(per_node));
+    }
+}
+
+/// Ranks that share caches and sockets, as far as plans know: alike, unalike, on several nodes.
+#[test]
+fn caches_and_sockets_of_several_ranks() {
+    let parts = [
+        (8, "2", "4", "auto"),
+        (6, "3", "auto", "auto"),
+        (7, "2", "4", "auto"),
+        (9, "3", "auto", "auto"),
+        (12, "2", "6", "auto"),
+        (8, "2", "auto", "4"),
+        (10, "2", "4", "6"),
+    ];
+    let of = |entry| parts.into_iter().map(move |parts| (entry, parts)).collect();
+    let by_node = forcible().filter(|entry| entry.by_node);
+    for (entry, (n, cache, socket, node)) in drawn::of_each("on parts", by_node.map(of), DRAWN) {
+        let settings = [
+            ("ranks_per_cache", cache),
+            ("ranks_per_socket", socket),
+            ("ranks_per_node", node),
+        ];
+        forced_with(entry, n, &settings);
     }
 }
 

@@ -282,7 +282,7 @@ fn sums_have_the_bits_of_the_fold_in_the_order_of_ranks() {
 /// Among more ranks than one step folds, a chain rounds at each.
 #[test]
 fn sums_of_many_ranks_are_chains() {
-    const RANKS: u32 = 130;
+    const RANKS: u32 = 258;
     let comms = made_on(RANKS, &[PLACEMENT], |rank| rank / 50);
     ranks_of(&comms, |comm| {
         let case = Case {

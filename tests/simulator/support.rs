@@ -34,6 +34,7 @@ impl Case {
 
     pub fn nodes(&self) -> Nodes {
         let nodes = Nodes::uniform(self.machine.nodes, self.machine.per_node);
+        let nodes = nodes.with_parts(&kolo::price::parts::names(&self.machine));
         let orders = self.machine.orders();
         nodes.in_orders(orders).expect("orders of these nodes")
     }

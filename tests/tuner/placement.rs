@@ -7,17 +7,17 @@ use kolo::tune::{Allowed, Asked, CLASSES, Combining, Decided, Inputs, Route, Rul
 
 const DRAWN: usize = 60;
 
-/// The algorithms that fold as so many ranks always do: one step up to 128 ranks, else a chain.
+/// The algorithms that fold as so many ranks always do: one step up to 256 ranks, else a chain.
 fn folds(collective: Collective, n: u32) -> &'static [Algorithm] {
     match collective {
         Collective::Scan | Collective::Exscan => &[Algorithm::Chain],
-        _ if n <= 128 => &[Algorithm::OneShot, Algorithm::TwoShot],
+        _ if n <= 256 => &[Algorithm::OneShot, Algorithm::TwoShot],
         _ => &[Algorithm::Ordered],
     }
 }
 
 fn drawn_inputs(random: &mut fastrand::Rng) -> Inputs {
-    const RANKS: [u32; 9] = [2, 3, 7, 16, 64, 127, 128, 129, 2000];
+    const RANKS: [u32; 9] = [2, 3, 7, 16, 64, 255, 256, 257, 2000];
     let n = RANKS[random.usize(..RANKS.len())];
     let nodes = random.u32(1..=4.min(n));
     let machine = Cluster {

@@ -67,6 +67,7 @@ pub fn simulated(
         blocks: (collective.input_blocks(n), collective.output_blocks(n)),
     };
     let nodes = Nodes::uniform(setting.machine.nodes, setting.machine.per_node);
+    let nodes = nodes.with_parts(&kolo::price::parts::names(&setting.machine));
     let orders = setting.machine.orders();
     let nodes = nodes.in_orders(orders).expect("orders of these nodes");
     let plan = |rank| {

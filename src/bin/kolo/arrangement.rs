@@ -124,21 +124,7 @@ impl Arrangement {
             "cyclic" => in_turn(&machine, per_node as usize),
             file => listed(Path::new(file), &machine, per_node as usize)?,
         };
-        let cores = bound.iter().map(|cpus| machine.cores_of(cpus));
-        let cores = cores.fold(CpuSet::new(), |all, these| all.union(&these));
-        let cores = cores.len() as u32;
-        let ranks = (0..).zip(&bound);
-        let known: Vec<KnownSeat> = ranks
-            .map(|(rank, cpus)| known(&machine, rank, cpus))
-            .collect();
-        let cluster = match SeatList::of_known(&known) {
-            Some(listed) => Cluster::listed(nodes, listed),
-            None => Cluster::uniform(nodes, per_node),
-        };
-        Ok(Cluster {
-            cores: if cores < per_node { cores } else { 0 },
-            ..cluster
-        })
+        Ok(on(&machine, nodes, &bound))
     }
 
     /// In words, where more is to be said than a number: what has ranks, and how they are dealt.
@@ -150,6 +136,26 @@ impl Arrangement {
         };
         let parts = cluster.parts_text()?;
         Some(format!("{parts}, {dealt}"))
+    }
+}
+
+/// Nodes like this machine, with ranks that may run on these processors.
+pub fn on(machine: &Machine, nodes: u32, bound: &[CpuSet]) -> Cluster {
+    let per_node = bound.len() as u32;
+    let cores = bound.iter().map(|cpus| machine.cores_of(cpus));
+    let cores = cores.fold(CpuSet::new(), |all, these| all.union(&these));
+    let cores = cores.len() as u32;
+    let ranks = (0..).zip(bound);
+    let known: Vec<KnownSeat> = ranks
+        .map(|(rank, cpus)| known(machine, rank, cpus))
+        .collect();
+    let cluster = match SeatList::of_known(&known) {
+        Some(listed) => Cluster::listed(nodes, listed),
+        None => Cluster::uniform(nodes, per_node),
+    };
+    Cluster {
+        cores: if cores < per_node { cores } else { 0 },
+        ..cluster
     }
 }
 

@@ -49,7 +49,7 @@ pub fn run(
     let sizes: Vec<u64> = std::iter::successors(Some(least), |size| size.checked_mul(2))
         .take_while(|&size| size <= most.max(least * 16))
         .collect();
-    let (mut curves, chosen) = curves(question, collective, table, &question.nodes(table)?, &sizes);
+    let (mut curves, chosen) = curves(question, collective, table, &sizes)?;
     curves.sort_by(|a, b| a.name.cmp(&b.name));
     let title = question.sized(sizes[0]).text(collective.name());
     let title = title.split(" of ").next().unwrap_or(&title).to_string();
@@ -68,14 +68,17 @@ pub fn run(
     Ok(())
 }
 
+/// Curves, and points (size, time) of what would be chosen.
+type Drawn = (Vec<Curve>, Vec<(f64, f64)>);
+
 /// The curve of each algorithm, and the points of those that would be chosen.
 fn curves(
     question: &Question,
     collective: Collective,
     table: &Table,
-    nodes: &Nodes,
     sizes: &[u64],
-) -> (Vec<Curve>, Vec<(f64, f64)>) {
+) -> Result<Drawn> {
+    let nodes = question.nodes(table)?;
     let mut curves: Vec<Curve> = Vec::new();
     let mut chosen = Vec::new();
     for &size in sizes {
@@ -89,7 +92,7 @@ fn curves(
                 continue;
             }
             drawn.push(name);
-            let Some(point) = point(&question, collective, &candidate.choice, table, nodes) else {
+            let Some(point) = point(&question, collective, &candidate.choice, table, &nodes) else {
                 continue;
             };
             let point = (size as f64, point.0, point.1);
@@ -105,7 +108,7 @@ fn curves(
             }
         }
     }
-    (curves, chosen)
+    Ok((curves, chosen))
 }
 
 /// The simulated time, or the estimated one where simulating takes long.

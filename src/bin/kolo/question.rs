@@ -13,6 +13,7 @@ use kolo::config::Settings;
 use kolo::dtype::DataType;
 use kolo::exec::sim::{self, Job, Report};
 use kolo::plan::{Algorithm, Collective, Nodes, Plan, Program, Shape, Window};
+use kolo::price::parts;
 use kolo::tune::{self, Choice, ProtocolChoice, Table};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -275,8 +276,9 @@ impl Question {
     /// None but faults of kolo itself.
     pub fn nodes(&self, table: &Table) -> Result<Nodes> {
         let nodes = Nodes::uniform(self.place.ranks.0, self.place.ranks.1);
-        let orders = table.inputs().setting.machine.orders();
-        nodes.in_orders(orders).map_err(Error::internal)
+        let machine = &table.inputs().setting.machine;
+        let nodes = nodes.with_parts(&parts::names(machine));
+        nodes.in_orders(machine.orders()).map_err(Error::internal)
     }
 
     /// The choice with an algorithm that the user names.

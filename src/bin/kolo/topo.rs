@@ -1,5 +1,6 @@
 //! `kolo topo`: the machine, its graph, the ways in it, and the rings and trees that fit it.
 
+use crate::arrangement;
 use crate::drawing::render::render;
 use crate::drawing::{self, Sheet, report};
 use crate::gpus::ShownGpus;
@@ -14,7 +15,7 @@ use kolo::topo::graph::{Description, NodeKind, TopoFile};
 use kolo::topo::node_graph::NodeGraph;
 use kolo::topo::search::Found;
 use kolo::topo::seats::{self, Seated};
-use kolo::topo::{Machine, Notes, RankPlace, graph_file};
+use kolo::topo::{CpuSet, Machine, Notes, RankPlace, graph_file};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -96,6 +97,9 @@ pub fn run(args: &TopoArgs) -> Result<()> {
             out::write(&gpus.text(&description.graph));
             out::write(&format!("\n{}", report::graph_text(&seated.graph)));
             out::write(&format!("\n{}", report::paths_text(&seated)));
+            if let Some(machine) = &description.machine {
+                out::write(&format!("\n{}", levels_text(machine, nodes, &seats)));
+            }
             let text = report::channels_text(&seated, &plan.found, &plan.channels);
             out::write(&format!("\n{text}"));
         }
@@ -120,6 +124,22 @@ pub fn run(args: &TopoArgs) -> Result<()> {
         )?;
     }
     Ok(())
+}
+
+/// Levels that ranks bound so share, and plans climb.
+fn levels_text(machine: &Machine, nodes: u32, seats: &[seats::Seat]) -> String {
+    let bound: Option<Vec<CpuSet>> = seats
+        .iter()
+        .map(|seat| match seat {
+            seats::Seat::Cpus(cpus) => Some(cpus.clone()),
+            seats::Seat::Gpu(_) => None,
+        })
+        .collect();
+    let parts = bound.and_then(|bound| arrangement::on(machine, nodes, &bound).parts_text());
+    match parts {
+        Some(parts) => format!("Levels: {parts}\n"),
+        None => "Levels: each node counts as one cache\n".to_string(),
+    }
 }
 
 /// The machine, and the rings and trees of one node, for programs.

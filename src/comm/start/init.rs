@@ -51,6 +51,7 @@ use crate::tune::stores::Stores;
 use crate::wire::doorbell::Fencing;
 use crate::wire::layout::Layout;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -69,19 +70,51 @@ pub(in crate::comm) struct Means {
 /// memory are never one node, for their plans would use it.
 fn plan_nodes(settings: &Settings, places: &[RankPlace]) -> Nodes {
     let nodes = topo::nodes(places).node_of;
+    let parts = if settings.levels() {
+        parts(places)
+    } else {
+        Vec::new()
+    };
     let Some(per_node) = settings.ranks_per_node() else {
-        return Nodes::of(&nodes);
+        return Nodes::of(&nodes).with_parts(&parts);
     };
     let mut numbers = HashMap::new();
     let mut number = |part: (u32, u32)| {
         let next = numbers.len() as u32;
         *numbers.entry(part).or_insert(next)
     };
-    let parts = nodes.into_iter().zip(0..);
-    let names: Vec<u32> = parts
+    let ranks = nodes.into_iter().zip(0..);
+    let names: Vec<u32> = ranks
         .map(|(node, rank)| number((node, rank / per_node)))
         .collect();
-    Nodes::of(&names)
+    Nodes::of(&names).with_parts(&parts)
+}
+
+/// The places of all ranks, as settings want them seen: consecutive ranks may pretend to share what
+/// they do not.
+fn seen_places<'p>(settings: &Settings, places: &'p [RankPlace]) -> Cow<'p, [RankPlace]> {
+    let pretended = (settings.ranks_per_cache(), settings.ranks_per_socket());
+    if pretended == (None, None) {
+        return Cow::Borrowed(places);
+    }
+    let mut seen = places.to_vec();
+    for ranks in topo::nodes(places).ranks {
+        for (local, rank) in (0..).zip(ranks) {
+            let sharing = &mut seen[rank.index()].sharing;
+            let part = |per_part: Option<u32>| per_part.map(|ranks| local / ranks);
+            sharing.cache = part(pretended.0).or(sharing.cache);
+            sharing.socket = part(pretended.1).or(sharing.socket);
+        }
+    }
+    Cow::Owned(seen)
+}
+
+/// The cache and the socket of every rank, if all have one.
+fn parts(places: &[RankPlace]) -> Vec<Vec<u32>> {
+    let shared = places.iter().map(|place| place.sharing);
+    let caches: Option<Vec<u32>> = shared.clone().map(|shared| shared.cache).collect();
+    let sockets: Option<Vec<u32>> = shared.map(|shared| shared.socket).collect();
+    caches.into_iter().chain(sockets).collect()
 }
 
 /// Facts that a rank tells the others, once they agree on their settings.
@@ -125,6 +158,7 @@ fn agree(
     let local = topo::local_places(me, places);
     let lowest = local.first().map_or(me, |place| place.rank);
     let streamed = me == lowest && stores::decide(settings, &local, crowding) == Stores::Streamed;
+    let places = &seen_places(settings, places)[..];
     let nodes = plan_nodes(settings, places);
     let (orders, problem) = orders::say(me, settings, graph, places, &nodes);
     let mine = record::encode(&Proposal {

@@ -11,6 +11,7 @@ use crate::comm::owned::OnDevice;
 use crate::comm::queue::Queue;
 use crate::config::{Layer, Settings, Value};
 use crate::plan::{Collective, Nodes};
+use crate::price::parts;
 use crate::tune::messages::MOST_MESSAGE_BYTES;
 use crate::tune::{Asked, Route, Table, ToldRoute, device};
 use std::fmt::Write;
@@ -91,7 +92,14 @@ fn ranks(queue: &Queue, nodes: &Nodes) -> String {
 /// Sockets and caches that the tuner tells apart inside a node.
 fn levels(table: &Table) -> String {
     let inputs = table.inputs();
-    match inputs.setting.machine.parts_text() {
+    let machine = &inputs.setting.machine;
+    match machine.parts_text() {
+        Some(parts) if !parts::are_seen(machine) => {
+            format!("levels: {parts}; KOLO_LEVELS leaves them out of plans")
+        }
+        Some(parts) if !parts::are_even(machine) => {
+            format!("levels: {parts}, not as many each: large calls see nodes only")
+        }
         Some(parts) => format!("levels: {parts}"),
         None if inputs.nranks < 2 => "levels: none, it is alone".to_owned(),
         None => "levels: each node counts as one cache".to_owned(),

@@ -149,7 +149,10 @@ fn for_machine(
         nranks: machine.nranks(),
         oversubscribed: machine.crowded(),
         setting: Setting {
-            machine: machine.clone(),
+            machine: price::Cluster {
+                seen: settings.levels(),
+                ..machine.clone()
+            },
             costs: measured.factors.costs(&Costs::default()),
             buffer_bytes: layout::slot_bytes(settings) * Geometry::SLOTS as usize,
             eager_bytes: layout::EAGER_BYTES,

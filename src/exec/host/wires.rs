@@ -120,8 +120,9 @@ impl Wires {
                 let place = (writer as usize, usize::from(channel));
                 let kind = PortKind::Cast(readers.place() as u8);
                 let ranks = self.ranks as u32;
-                let list = || readers.ranks(ranks).collect();
-                self.ports.open_read_by(kind, writes, place, Some(&list))
+                let port = self.ports.open(kind, writes, place)?;
+                self.ports.read_by(port, readers.ranks(ranks));
+                Ok(port)
             }
             Link::Pair {
                 writer,

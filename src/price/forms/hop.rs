@@ -143,7 +143,7 @@ impl Hop {
     }
 
     /// Time of the busiest thing beside the cores.
-    fn shared(&self, tokens: f64, bytes: f64) -> f64 {
+    pub fn shared(&self, tokens: f64, bytes: f64) -> f64 {
         self.beside
             .taken(tokens, bytes)
             .max(self.link.by(tokens, bytes))

@@ -2,15 +2,13 @@
 //! in the order of ranks.
 //!
 //! A lane runs its levels one after the other, and its rounds: the time of a round is the sum of
-//! the levels. Inside, the form of two-shot (or of a tree to and from the leader) is that of a
-//! machine of one node. Between the nodes as many columns as a node has ranks work at once, and
-//! share its interfaces; or the leaders alone do.
+//! the levels. Inside, the form of two-shot is that of a machine of one node. Between the nodes as
+//! many columns as a node has ranks work at once, and share its interfaces.
 
 use super::call::Call;
 use super::exchange::{EXCHANGE_FOLD, SIGNAL, guest_hops};
 use super::flat::{ChainOrder, pace, pipeline};
 use super::hop::{Hop, taper};
-use super::logarithmic::binomial;
 use super::packed::{halve_and_double, halve_blocks};
 use super::spread::{RECEIVE, gather_slices, phase, scatter_slices};
 use super::work::{FOLD_ON, PASS_ON, Work};
@@ -156,29 +154,6 @@ fn signals(call: &Call) -> f64 {
         time += 2.0 * (gathered.core + hop.path(0.0));
     }
     time + between_leaders(call, SIGNAL, 0.0)
-}
-
-/// A binomial tree to the leader of each node, recursive doubling between them, and back.
-pub(super) fn leader(call: &Call) -> Option<f64> {
-    if call.collective != Collective::AllReduce {
-        return None;
-    }
-    let (rounds, bytes) = call.rounds(call.geometry.chunk_bytes() as f64);
-    let (_, per_node) = grid(call);
-    let inner = one_node(call);
-    let inside = |collective| {
-        let round = Call {
-            collective,
-            bytes,
-            ..call.on(&inner)
-        };
-        binomial(&round).unwrap_or(0.0)
-    };
-    let ways = match per_node > 1.0 {
-        true => inside(Collective::Reduce) + inside(Collective::Broadcast),
-        false => 0.0,
-    };
-    Some(rounds * (ways + between_leaders(call, EXCHANGE_FOLD, bytes)))
 }
 
 /// Recursive doubling between the first ranks of all nodes; their mates wait.
