@@ -223,7 +223,7 @@ impl Circle {
         let missing = if self.size() == self.nranks as usize {
             format!("rank {late}")
         } else {
-            format!("the process of rank {late}")
+            format!("a rank of the process of rank {late}")
         };
         let words = Waited {
             rank,

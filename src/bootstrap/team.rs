@@ -14,7 +14,7 @@
 use super::bell::StartBell;
 use super::bundle::{Bytes, ProcessParts};
 use super::circle::{Asking, Circle, Stops, Waited};
-use super::frame::{FrameKind, check_length};
+use super::frame::{FrameKind, MAX_BUNDLE, check_length};
 use super::gathered::ContributionList;
 use super::net;
 use super::ring_words::{left, operation_name};
@@ -97,6 +97,8 @@ struct Joining {
 }
 
 static JOINING: Mutex<Vec<Joining>> = Mutex::new(Vec::new());
+/// So many teams may be joining before those that have failed are dropped.
+const MOST_JOINING: usize = 16;
 
 impl Team {
     /// The team of the ranks `mates`, ascending, of `nranks`, for one of them; `key` is known to
@@ -113,6 +115,10 @@ impl Team {
         let mut all = JOINING.lock().unwrap_or_else(PoisonError::into_inner);
         let generation = fork::generation();
         all.retain(|one| one.generation == generation);
+        // Mates of one that has failed hear why as long as it is here.
+        if all.len() > MOST_JOINING {
+            all.retain(|one| one.team.lock().broken.is_none());
+        }
         let at = match all
             .iter()
             .position(|one| one.key == key && one.team.mates == mates)
@@ -316,6 +322,11 @@ impl Team {
         state.voice = voice;
         match gathered {
             Ok(all) => {
+                // Who gave up meanwhile could not tell the other processes: the circle was away.
+                if let (Some(error), Voice::Ring(circle)) = (state.broken.clone(), &mut state.voice)
+                {
+                    circle.abort(&error);
+                }
                 let all = ContributionList::from(all);
                 state.result = Some(all.clone());
                 state.round += 1;
@@ -343,6 +354,16 @@ impl Team {
             root: begun.root,
             parts: mates.zip(parts.into_iter().map(Bytes)).collect(),
         });
+        if bundle.len() > MAX_BUNDLE {
+            return Err(Error::usage(
+                format!(
+                    "the ranks of this process give {} bytes at once, more than {MAX_BUNDLE}",
+                    bundle.len()
+                ),
+                "give less at once, or have fewer ranks in a process",
+            ))
+            .inspect_err(|error| circle.abort(error));
+        }
         let go_on = || self.lock().broken.clone().map_or(Ok(()), Err);
         let stops = self.bells.as_ref().map(|bells| Stops {
             bell: &bells.alarm,

@@ -188,7 +188,8 @@ impl NodeBuffers for Direct {
 
     fn hear(&mut self, rank: usize, freed: u64) {
         if let Some(at) = self.at(rank)
-            && freed != self.freed[at]
+            // Calls in flight tell what their begin knew: only what is newer counts.
+            && (freed.wrapping_sub(self.freed[at]) as i64) > 0
         {
             self.freed[at] = freed;
             self.mapped.retain(|&(owner, _), _| owner != rank);
