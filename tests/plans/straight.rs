@@ -103,7 +103,7 @@ fn contributions_in_place_are_read_before_they_are_overwritten() {
     let layouts = blocks.map(Nodes::sizes).into_iter();
     let mut layouts: Vec<Nodes> = layouts.chain(dealt.map(Nodes::of)).collect();
     // Where ranks share caches and sockets, the hierarchy climbs these.
-    for sizes in [&[8][..], &[8, 8], &[8, 8, 8, 8]] {
+    for sizes in [&[8, 8][..], &[8, 8, 8], &[8, 8, 8, 8]] {
         let ranks = 0..sizes.iter().sum::<u32>();
         let (caches, sockets) = ranks.map(|rank| (rank / 2, rank / 4)).unzip();
         layouts.push(Nodes::sizes(sizes).with_parts(&[caches, sockets]));

@@ -4,7 +4,7 @@ use super::ranks::{Rank, library, ranks, software_gpu, sum};
 use kolo::bootstrap::ThreadsBootstrap;
 use kolo::cuda::copy_async;
 use std::ffi::c_void;
-use std::sync::Mutex;
+use std::sync::{Barrier, Mutex};
 
 /// The functions of the driver that a program needs for graphs.
 pub struct Graphs {
@@ -102,6 +102,8 @@ fn ranks_of_a_device_are_captured() {
 #[test]
 fn graphs_run_on_other_streams_than_those_that_were_captured() {
     let captured: Mutex<Option<u64>> = Mutex::new(None);
+    // The stream is one of theirs, which its rank waits for when it reads: not while it is captured.
+    let both = Barrier::new(2);
     ranks(&[6, 6], &[], |rank| {
         let graphs = Graphs::load();
         let (send, recv) = (rank.buffer(&words(7, 90)), rank.poisoned(8 * 90));
@@ -112,6 +114,7 @@ fn graphs_run_on_other_streams_than_those_that_were_captured() {
             let put = || rank.put_on(&sum(send.at(0), recv.at(0), 90), stream);
             graphs.capture_on(rank, stream, || put().expect("captured"))
         };
+        both.wait();
         for _ in 0..5 {
             graphs.launch(rank, graph[1]);
             let wanted: Vec<u8> = (0..90u64)
