@@ -9,7 +9,7 @@ use kolo::base::clock;
 use kolo::exec::sim::{self, Job};
 use kolo::plan::{Nodes, Shape};
 use kolo::price::{Cluster, Costs};
-use kolo::tune::{self, Allowed, Inputs, Measured, ProtocolChoice, Setting, Table};
+use kolo::tune::{self, Inputs, ProtocolChoice, Setting, Table};
 use std::hint::black_box;
 
 /// Nodes, and ranks of each.
@@ -40,24 +40,12 @@ const SIZES: [usize; 8] = [
 ];
 
 fn inputs(machine: Cluster) -> Inputs {
-    Inputs {
-        nranks: machine.nranks(),
-        oversubscribed: false,
-        setting: Setting {
-            machine,
-            costs: Costs::default(),
-            buffer_bytes: 1 << 20,
-            eager_bytes: 32 << 10,
-        },
-        eager_limit: None,
-        allowed: Allowed::default(),
-        channels: (1, 2),
-        measured: Measured::default(),
-        direct: true,
-        compares: false,
-        reproducible: false,
-        channel_bytes: Inputs::HOST_CHANNEL_BYTES,
-    }
+    Inputs::unset(Setting {
+        machine,
+        costs: Costs::default(),
+        buffer_bytes: 1 << 20,
+        eager_bytes: 32 << 10,
+    })
 }
 
 /// Milliseconds.

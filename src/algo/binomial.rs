@@ -36,7 +36,7 @@ pub fn scatter(shape: &Shape, _: &Nodes) -> Plan {
 }
 
 /// The place of a member in the tree with a root.
-struct Place {
+pub(super) struct Place {
     n: u32,
     root: u32,
     /// Distance from the root.
@@ -45,20 +45,27 @@ struct Place {
 
 impl Place {
     fn of(g: &Group, root: u32) -> Place {
-        let v = (g.me + g.n - root) % g.n;
-        Place { n: g.n, root, v }
+        Place::among(g.n, root, g.me)
     }
 
-    fn member(&self, v: u32) -> u32 {
+    /// That of member `me` of `n`.
+    pub(super) fn among(n: u32, root: u32, me: u32) -> Place {
+        let v = (me + n - root) % n;
+        Place { n, root, v }
+    }
+
+    /// The member at a distance.
+    pub(super) fn member(&self, v: u32) -> u32 {
         (v + self.root) % self.n
     }
 
-    fn parent(&self) -> Option<u32> {
+    /// The member above.
+    pub(super) fn parent(&self) -> Option<u32> {
         (self.v > 0).then(|| self.member(self.v & (self.v - 1)))
     }
 
     /// Distances of the children, nearest first.
-    fn children(&self) -> impl DoubleEndedIterator<Item = u32> + use<> {
+    pub(super) fn children(&self) -> impl DoubleEndedIterator<Item = u32> + use<> {
         let (n, v) = (self.n, self.v);
         let bits = match v {
             0 => n.next_power_of_two().ilog2(),

@@ -15,7 +15,7 @@
 use super::group::{Group, Pieces, flat};
 use super::ladder::Ladder;
 use super::levels::{Bodies, DOUBLING, HALVING};
-use super::{owners, twoshot};
+use super::{nvls, owners, twoshot};
 use crate::plan::{Layout, Nodes, Operand, Plan, Readers, Shape};
 
 const IN_OUTPUT: (Operand, Operand) = (Operand::OUTPUT, Operand::OUTPUT);
@@ -115,14 +115,9 @@ impl Climber {
             None
         };
         let mut g = g.level(column, pieces, IN_OUTPUT, true);
-        let Some(readers) = readers else {
-            return twoshot::all_gather_in(&mut g);
-        };
-        let mine = g.e.cast_to(g.rank(g.me), readers);
-        g.copy_send(mine, i64::from(g.me));
-        for owner in g.others().into_iter().rev() {
-            let from = g.e.cast_to(g.rank(owner), readers);
-            g.recv(from, i64::from(owner));
+        match readers {
+            Some(readers) => nvls::all_gather_in(&mut g, readers),
+            None => twoshot::all_gather_in(&mut g),
         }
     }
 
@@ -160,16 +155,7 @@ pub fn broadcast(shape: &Shape, nodes: &Nodes) -> Option<Plan> {
         g.e.pieces(climber.largest(climber.shares, 1));
         for share in 0..climber.shares {
             let owner = climber.ladder.rank(first + share);
-            let piece = i64::from(share);
-            if g.me == shape.root && owner == g.me {
-                g.copy(piece, false);
-            } else if g.me == shape.root {
-                let to = g.to(owner);
-                g.copy_send(to, piece);
-            } else if g.me == owner {
-                let from = g.from(shape.root);
-                g.recv(from, piece);
-            }
+            owners::deal(g, shape.root, owner, i64::from(share));
         }
         let pieces = Pieces::Listed(vec![vec![climber.share()]]);
         let mut tops = g.level(climber.column(climber.top), pieces, IN_OUTPUT, true);
@@ -194,16 +180,7 @@ pub fn reduce(shape: &Shape, nodes: &Nodes) -> Option<Plan> {
         (climber.at_top().0.reduce)(&mut tops, at);
         for share in 0..climber.shares {
             let owner = climber.ladder.rank(first + share);
-            let piece = i64::from(share);
-            if g.me == shape.root && owner == g.me {
-                g.put(&[Operand::SCRATCH], &[Operand::OUTPUT], piece, false);
-            } else if g.me == shape.root {
-                let from = g.from(owner);
-                g.recv(from, piece);
-            } else if g.me == owner {
-                let to = g.to(shape.root).operand();
-                g.put(&[Operand::SCRATCH], &[to], piece, false);
-            }
+            owners::hand_in(g, shape.root, owner, i64::from(share));
         }
     }))
 }

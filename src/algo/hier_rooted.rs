@@ -7,6 +7,7 @@ use super::climb;
 use super::columns::Columns;
 use super::group::{Pieces, flat};
 use super::levels::{Bodies, HALVING, TWO_SHOT};
+use super::owners;
 use crate::plan::{Layout, Nodes, Operand, Plan, Shape};
 
 /// Slices to the leaders of the root's node, a tree for each column, and to all.
@@ -32,16 +33,7 @@ pub fn broadcast_by(shape: &Shape, nodes: &Nodes, inside: &Bodies, between: &Bod
         });
         for column in 0..columns.count {
             let leader = nodes.leader(first, column);
-            let piece = i64::from(column);
-            if g.me == shape.root && leader == g.me {
-                g.copy(piece, false);
-            } else if g.me == shape.root {
-                let to = g.to(leader);
-                g.copy_send(to, piece);
-            } else if g.me == leader {
-                let from = g.from(shape.root);
-                g.recv(from, piece);
-            }
+            owners::deal(g, shape.root, leader, i64::from(column));
         }
         let places = (Operand::OUTPUT, Operand::OUTPUT);
         if let Some(mine) = columns.mine {
@@ -79,16 +71,7 @@ pub fn reduce_by(shape: &Shape, nodes: &Nodes, inside: &Bodies, between: &Bodies
         }
         for column in 0..columns.count {
             let leader = nodes.leader(first, column);
-            let piece = i64::from(column);
-            if g.me == shape.root && leader == g.me {
-                g.put(&[Operand::SCRATCH], &[Operand::OUTPUT], piece, false);
-            } else if g.me == shape.root {
-                let from = g.from(leader);
-                g.recv(from, piece);
-            } else if g.me == leader {
-                let to = g.to(shape.root).operand();
-                g.put(&[Operand::SCRATCH], &[to], piece, false);
-            }
+            owners::hand_in(g, shape.root, leader, i64::from(column));
         }
     })
 }

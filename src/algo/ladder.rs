@@ -9,6 +9,7 @@
 //! first, and ranks whose numbers differ in the digit of a level only are a *column*.
 
 use crate::plan::Nodes;
+use crate::plan::parts::even_size;
 
 /// The levels of a communicator.
 pub struct Ladder {
@@ -71,7 +72,7 @@ impl Ladder {
         !self.sizes.is_empty()
     }
 
-    /// NodeParts of the level below in a part of this one, on an even ladder.
+    /// Parts of the level below in a part of this one, on an even ladder.
     pub fn width(&self, level: usize) -> u32 {
         self.sizes[level] / self.stride(level)
     }
@@ -115,17 +116,6 @@ fn lowest(part: &[u32]) -> Vec<u32> {
     ranks
         .map(|(rank, &part)| *first.entry(part).or_insert(rank))
         .collect()
-}
-
-/// Ranks of a part, if all parts have as many.
-fn even_size(leaders: &[u32]) -> Option<u32> {
-    let mut sizes = vec![0; leaders.len()];
-    leaders
-        .iter()
-        .for_each(|&leader| sizes[leader as usize] += 1);
-    let mut sizes = sizes.into_iter().filter(|&size| size > 0);
-    let first = sizes.next()?;
-    sizes.all(|size| size == first).then_some(first)
 }
 
 #[cfg(test)]

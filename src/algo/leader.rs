@@ -7,26 +7,22 @@
 //! inside one node as a cast of each leader to its group. A leader folds what is near while
 //! what is far is on its way.
 //!
-//! A group of more than [`FEW`] is taken in two: runs of about the square root of its size, whose
-//! first members hand on.
+//! A large group is taken in two ([`run_of`]): runs, whose first members hand on.
 //!
 //! Reference: the leaders of M. Bayatpour et al., "Scalable reduction collectives with data
 //! partitioning-based multi-leader design", SC 2017, doi:10.1145/3126908.3126954; levels inside a
 //! node as in G. Katevenis, M. Ploumidis, M. Marazakis, "A framework for hierarchical single-copy
 //! MPI collectives on multicore nodes", IEEE CLUSTER 2022.
 
+use super::binomial::Place;
 use super::group::{Group, Pieces, flat};
 use super::ladder::Ladder;
 use super::rd;
 use crate::plan::emit::Connection;
+use crate::plan::parts::{FEW_TOPS, run_of};
 use crate::plan::{
     Emitter, Layout, Nodes, Operand, POST_SCALE, PRE_SCALE, Plan, Readers, Shape, StepOp,
 };
-
-/// So many hand what they have to one.
-const FEW: usize = 16;
-/// So many at the top exchange with each other at once.
-const TOPS: usize = 4;
 
 /// A group in which results go down.
 struct Descent {
@@ -181,11 +177,7 @@ impl LeaderPlace {
 
 /// Parent and children of a member of a group, by their positions.
 fn related(mine: usize, count: usize) -> (Option<usize>, Vec<usize>) {
-    let run = if count <= FEW {
-        count
-    } else {
-        count.isqrt() + usize::from(count.isqrt().pow(2) < count)
-    };
+    let run = run_of(count);
     let first = mine / run * run;
     if mine != first {
         return (Some(first), Vec::new());
@@ -233,7 +225,7 @@ pub fn all_reduce(shape: &Shape, nodes: &Nodes) -> Plan {
         };
         match place.tops.len() {
             1 => pass(g.e, flags | POST_SCALE, &srcs, &with_result(down)),
-            2..=TOPS => {
+            2..=FEW_TOPS => {
                 let others = place.other_tops();
                 let out = others.iter().map(|&top| g.e.to(top).operand()).collect();
                 pass(g.e, flags, &srcs, &with_result(out));
@@ -279,7 +271,7 @@ impl Crown {
     fn of(place: &LeaderPlace, root: u32, nodes: &Nodes) -> Crown {
         let (me, tops) = (place.me, &place.tops);
         let mut members = tops.clone();
-        if tops.len() <= TOPS {
+        if tops.len() <= FEW_TOPS {
             members.retain(|&top| top != root);
             return if me == root {
                 Crown {
@@ -298,23 +290,18 @@ impl Crown {
             1 => root,
             height => ladder.leader(height - 2, root),
         };
-        let begin = members.iter().position(|&top| top == first).unwrap_or(0);
-        members.rotate_left(begin);
+        let number = |rank: u32| tops.iter().position(|&top| top == rank);
         let mut crown = Crown {
             parent: None,
             children: Vec::new(),
         };
-        if let Some(mine) = members.iter().position(|&top| top == me) {
-            let lowest = mine & mine.wrapping_neg();
-            let mut distance = 1;
-            while mine + distance < members.len() && (mine == 0 || distance < lowest) {
-                crown.children.push(members[mine + distance]);
-                distance *= 2;
-            }
-            crown.parent = match mine {
-                0 => Some(root).filter(|&root| root != me),
-                _ => Some(members[mine & (mine - 1)]),
-            };
+        if let (Some(begin), Some(mine)) = (number(first), number(me)) {
+            let place = Place::among(tops.len() as u32, begin as u32, mine as u32);
+            let top = |member: u32| tops[member as usize];
+            let children = place.children().map(|child| top(place.member(child)));
+            crown.children.extend(children);
+            let above = place.parent().map(top);
+            crown.parent = above.or(Some(root).filter(|&root| root != me));
         }
         if me == root && me != first {
             crown.children.push(first);
@@ -401,14 +388,14 @@ pub fn barrier(shape: &Shape, nodes: &Nodes) -> Plan {
             return answer(g.e, &[above.operand()], &down);
         }
         let others = match place.tops.len() {
-            2..=TOPS => place.other_tops(),
+            2..=FEW_TOPS => place.other_tops(),
             _ => Vec::new(),
         };
         let out: Vec<Operand> = others.iter().map(|&top| g.e.to(top).operand()).collect();
         let back: Vec<Operand> = others.iter().map(|&top| g.e.from(top).operand()).collect();
         match place.tops.len() {
             1 => answer(g.e, &children, &down),
-            2..=TOPS => {
+            2..=FEW_TOPS => {
                 answer(g.e, &children, &out);
                 answer(g.e, &back, &down);
             }

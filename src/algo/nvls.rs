@@ -11,7 +11,7 @@
 
 use super::group::{Group, flat};
 use super::owners;
-use crate::plan::{Layout, Nodes, Plan, Shape};
+use crate::plan::{Layout, Nodes, Plan, Readers, Shape};
 
 /// Slices to their hubs, results by cast.
 pub fn all_reduce(shape: &Shape, _: &Nodes) -> Plan {
@@ -31,9 +31,7 @@ pub fn reduce_scatter(shape: &Shape, _: &Nodes) -> Plan {
 /// Every rank casts its block.
 pub fn all_gather(shape: &Shape, _: &Nodes) -> Plan {
     flat(shape, shape.nranks, Layout::Blocks, |g| {
-        let mine = g.e.cast(shape.rank);
-        g.copy_send(mine, i64::from(shape.rank));
-        take_casts(g);
+        all_gather_in(g, Readers::ALL);
     })
 }
 
@@ -53,13 +51,20 @@ pub fn all_reduce_in(g: &mut Group) {
     owners::hand_out(g);
     let dsts = [g.result(), g.e.cast(g.me).operand()];
     owners::fold_mine(g, &dsts);
-    take_casts(g);
+    take_casts(g, Readers::ALL);
+}
+
+/// Piece c, a contribution of member c, ends at all members, who are those that read casts.
+pub fn all_gather_in(g: &mut Group, readers: Readers) {
+    let mine = g.e.cast_to(g.rank(g.me), readers);
+    g.copy_send(mine, i64::from(g.me));
+    take_casts(g, readers);
 }
 
 /// Every other piece from the cast of its owner.
-fn take_casts(g: &mut Group) {
+fn take_casts(g: &mut Group, readers: Readers) {
     for owner in g.others().into_iter().rev() {
-        let from = g.e.cast(owner);
+        let from = g.e.cast_to(g.rank(owner), readers);
         g.recv(from, i64::from(owner));
     }
 }

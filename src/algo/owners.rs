@@ -30,3 +30,29 @@ pub fn reduce_scatter_in(g: &mut Group) {
     let dsts = [g.result()];
     fold_mine(g, &dsts);
 }
+
+/// A piece from the root to the rank that owns it. Only these two emit steps.
+pub(super) fn deal(g: &mut Group, root: u32, owner: u32, piece: i64) {
+    if g.me == root && owner == root {
+        g.copy(piece, false);
+    } else if g.me == root {
+        let to = g.to(owner);
+        g.copy_send(to, piece);
+    } else if g.me == owner {
+        let from = g.from(root);
+        g.recv(from, piece);
+    }
+}
+
+/// A piece, in scratch at the rank that owns it, to the output of the root.
+pub(super) fn hand_in(g: &mut Group, root: u32, owner: u32, piece: i64) {
+    if g.me == root && owner == root {
+        g.put(&[Operand::SCRATCH], &[Operand::OUTPUT], piece, false);
+    } else if g.me == root {
+        let from = g.from(owner);
+        g.recv(from, piece);
+    } else if g.me == owner {
+        let to = g.to(root).operand();
+        g.put(&[Operand::SCRATCH], &[to], piece, false);
+    }
+}

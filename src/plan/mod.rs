@@ -112,8 +112,8 @@ pub enum Link {
         /// Writing rank.
         writer: u32,
     },
-    /// As a fan, but for calls of any size and perhaps for a group of ranks only: slots, slices
-    /// and rounds, on this channel.
+    /// A fan for calls of any size, and perhaps for a group of ranks only: slots, slices and
+    /// rounds, on this channel.
     Cast {
         /// Writing rank.
         writer: u32,

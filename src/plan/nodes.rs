@@ -104,7 +104,7 @@ impl Nodes {
         }
     }
 
-    /// NodeParts of the nodes, level by level.
+    /// Parts of the nodes, level by level.
     pub fn parts(&self) -> &NodeParts {
         &self.parts
     }

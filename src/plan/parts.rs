@@ -1,4 +1,4 @@
-//! NodeParts of nodes: ranks that share more than their node, level by level.
+//! Parts of nodes: ranks that share more than their node, level by level.
 //!
 //! The problem: on a node of many cores a hand-over between two sockets takes several times as long
 //! as one inside a cache, so a schedule crosses them as seldom as it can. The idea: as the node of
@@ -46,6 +46,31 @@ impl NodeParts {
         let levels: Vec<Vec<u32>> = self.levels.iter().map(of).collect();
         NodeParts::of(&levels, &vec![0; members.len()])
     }
+}
+
+/// Ranks of a part, if all parts of a level have as many; `part` names that of each rank.
+pub fn even_size(part: &[u32]) -> Option<u32> {
+    let mut sizes = HashMap::new();
+    part.iter()
+        .for_each(|name| *sizes.entry(name).or_insert(0) += 1);
+    let mut sizes = sizes.into_values();
+    let first = sizes.next()?;
+    sizes.all(|size| size == first).then_some(first)
+}
+
+/// Members of a group that hand what they have to one leader; more are taken in runs.
+pub const FEW_MEMBERS: usize = 16;
+/// Leaders at the top that exchange with each other at once; more do so by doubling.
+pub const FEW_TOPS: usize = 4;
+
+/// Members of a run of a group: all of a small one, else about the square root of their number, so
+/// that there are as many runs.
+pub fn run_of(members: usize) -> usize {
+    if members <= FEW_MEMBERS {
+        return members;
+    }
+    let root = members.isqrt();
+    root + usize::from(root * root < members)
 }
 
 /// Numbers names in the order in which they first occur.

@@ -33,6 +33,16 @@ pub struct LevelCost {
     pub carrier: Carrier,
 }
 
+impl LevelCost {
+    /// Time of a core for a byte of a token that it reads; `read_ns` is that of its own memory.
+    pub fn fetch_ns(&self, read_ns: f64) -> f64 {
+        match self.carrier {
+            Carrier::Reader => self.byte_ns,
+            Carrier::Wire => read_ns + self.carry_ns,
+        }
+    }
+}
+
 /// Costs of all that ranks do. Times in nanoseconds, rates in nanoseconds a byte; 0 means free.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {

@@ -46,6 +46,8 @@ pub struct Site {
     pub machine: Cluster,
     /// The pairs of a node of it.
     pub pairs: Arc<NodePairs>,
+    /// Whether plans see parts of a node, and all of a level have as many ranks.
+    pub is_even: bool,
     /// Costs of all that ranks do.
     pub costs: Costs,
 }
@@ -56,6 +58,7 @@ impl Site {
         Site {
             machine: machine.clone(),
             pairs: Arc::new(NodePairs::of(machine)),
+            is_even: parts::are_even(machine),
             costs: *costs,
         }
     }

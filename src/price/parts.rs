@@ -1,6 +1,8 @@
 //! Parts of a machine as plans see them: the caches and sockets that its ranks share.
 
 use super::cluster::{Cluster, Level};
+use crate::plan::Nodes;
+use crate::plan::parts::even_size;
 
 /// Whether plans tell caches or sockets of a node apart.
 pub fn are_seen(machine: &Cluster) -> bool {
@@ -44,14 +46,13 @@ pub fn ladder(machine: &Cluster) -> Vec<(f64, Level)> {
 
 /// Whether plans see parts, and each has as many ranks as the others of its level.
 pub fn are_even(machine: &Cluster) -> bool {
-    let even = |part_of: &dyn Fn(u32) -> u32, parts: u32| {
-        let mut sizes = vec![0u32; parts as usize];
-        (0..machine.per_node).for_each(|rank| sizes[part_of(rank) as usize] += 1);
-        sizes.iter().all(|&size| size == sizes[0])
+    let one_node = Cluster {
+        nodes: 1,
+        ..machine.clone()
     };
-    are_seen(machine)
-        && even(&|rank| machine.cache_of(rank), machine.caches_of_node())
-        && even(&|rank| machine.socket_of(rank), machine.sockets.max(1))
+    let nodes = Nodes::one(machine.per_node).with_parts(&names(&one_node));
+    let levels = nodes.parts().levels();
+    !levels.is_empty() && levels.iter().all(|part| even_size(part).is_some())
 }
 
 #[cfg(test)]

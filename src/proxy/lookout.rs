@@ -249,7 +249,16 @@ impl Lookout {
         } = state;
         neighbour::let_in(neighbours, newcomers, self.crew.nonce);
         for index in 0..state.neighbours.len() {
-            let heard = state.neighbours[index].look();
+            let mut heard = state.neighbours[index].look();
+            if state.neighbours[index].is_in_doubt() {
+                let State {
+                    neighbours,
+                    newcomers,
+                    ..
+                } = state;
+                neighbour::let_in(neighbours, newcomers, self.crew.nonce);
+                heard.extend(neighbours[index].look_again());
+            }
             let rank = state.neighbours[index].rank;
             for heard in heard {
                 match heard {
@@ -329,6 +338,8 @@ impl Lookout {
                 state.aborted = true;
                 node.set_abort(&abort);
             }
+            // Somebody has not heard yet that its process ended in good order.
+            News::Lost(rank, _) if self.has_ended(rank) => {}
             News::Lost(rank, text) => lost.push((Rank(rank), text)),
             News::Ask => state.say_boards(&self.crew),
             News::Boards(boards) => {

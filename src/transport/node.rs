@@ -278,8 +278,8 @@ fn pair_name(writer: usize, reader: usize, channel: usize) -> String {
     format!("the connection from rank {writer} to rank {reader} on channel {channel}")
 }
 
-fn cast_name(writer: usize, channel: usize) -> String {
-    format!("the connection from rank {writer} to all ranks on channel {channel}")
+fn cast_name(writer: usize, channel: usize, cast: usize) -> String {
+    format!("cast {cast} of rank {writer} on channel {channel}")
 }
 
 impl NodeMemory {
@@ -334,12 +334,12 @@ impl Source for NodeMemory {
         self.check(&[writer], channel)?;
         let layout = &self.layout;
         let part = layout.cast(writer, channel, cast);
-        let base = self.part(&part, part.header_bytes, &|| cast_name(writer, channel))?;
+        let name = || cast_name(writer, channel, cast);
+        let base = self.part(&part, part.header_bytes, &name)?;
         // SAFETY: as above; there is a credit for each rank behind the header.
         Ok(unsafe {
             let credits = base.add(size_of::<CastHeader>()).cast_const();
-            let slots = base.add(part.header_bytes);
-            let credits = (credits.cast(), layout.ranks);
+            let (slots, credits) = (base.add(part.header_bytes), (credits.cast(), layout.ranks));
             CastMemory::new(base.cast(), credits, slots, layout.slot_bytes)
         })
     }
@@ -390,7 +390,7 @@ impl NodeMemory {
         let (part, name) = match slots {
             Slots::Cast { channel, cast } => {
                 self.check(&[], channel)?;
-                (layout.cast(me, channel, cast), cast_name(me, channel))
+                (layout.cast(me, channel, cast), cast_name(me, channel, cast))
             }
             Slots::Pair { reader, channel }
             | Slots::Small { reader, channel }

@@ -1,9 +1,8 @@
 //! When a call asks whether all ranks can read each other's buffers where they lie.
 //!
-//! What every rank says of its buffers is a hand-over more, so small calls do not ask. Neither do
-//! calls on a node with many caches and sockets for which direct reads would not pay: there every
-//! rank reads every other, so the links between the parts carry much more than in a call that goes
-//! level by level.
+//! Asking is a hand-over more, so small calls do not. Neither do calls on a node with many caches
+//! and sockets for which direct reads would not pay: there every rank reads every other, so the
+//! links between the parts carry much more than in a call that goes level by level.
 
 use super::Choice;
 use super::grid::{CLASSES, Grid};
@@ -59,48 +58,4 @@ pub(super) fn paying(
     };
     let bits = (0..CLASSES).filter(|&class| pays(class));
     bits.fold(0, |bits, class| bits | 1 << class)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::price::{Cluster, Costs};
-    use crate::tune::{Allowed, Measured, Setting, Table};
-
-    fn table(machine: Cluster) -> Table {
-        Table::new(Inputs {
-            nranks: machine.nranks(),
-            oversubscribed: false,
-            setting: Setting {
-                machine,
-                costs: Costs::default(),
-                buffer_bytes: 4 << 20,
-                eager_bytes: 32 << 10,
-            },
-            eager_limit: None,
-            allowed: Allowed::default(),
-            channels: (1, 2),
-            measured: Measured::default(),
-            direct: true,
-            compares: false,
-            reproducible: false,
-            channel_bytes: Inputs::HOST_CHANNEL_BYTES,
-        })
-    }
-
-    #[test]
-    fn many_ranks_of_many_caches_go_level_by_level() {
-        let node = |per_node, seen| Cluster {
-            sockets: 2,
-            caches: 8,
-            seen,
-            ..Cluster::uniform(1, per_node)
-        };
-        let large = |machine| table(machine).may_be_direct(Collective::AllReduce, 16 << 20);
-        assert!(!large(node(128, true)));
-        assert!(large(node(128, false)), "levels that nobody sees");
-        assert!(large(Cluster::uniform(1, 128)), "one cache");
-        assert!(large(node(16, true)), "as few as were measured");
-        assert!(!large(Cluster::uniform(1, 300)), "too many");
-    }
 }

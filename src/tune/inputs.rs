@@ -34,4 +34,21 @@ pub struct Inputs {
 impl Inputs {
     /// [`Inputs::channel_bytes`] on memory of the host.
     pub const HOST_CHANNEL_BYTES: usize = 4 << 20;
+
+    /// Inputs of ranks where nobody has set or measured anything.
+    pub fn unset(setting: Setting) -> Inputs {
+        Inputs {
+            nranks: setting.machine.nranks(),
+            oversubscribed: setting.machine.crowded(),
+            setting,
+            eager_limit: None,
+            allowed: Allowed::default(),
+            channels: (1, 2),
+            measured: Measured::default(),
+            direct: true,
+            compares: false,
+            reproducible: false,
+            channel_bytes: Inputs::HOST_CHANNEL_BYTES,
+        }
+    }
 }

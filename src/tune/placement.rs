@@ -45,6 +45,14 @@ pub(super) fn keeps_bits(inputs: &Inputs, collective: Collective, algorithm: Alg
     folds.is_none_or(|folds| folds.contains(&algorithm))
 }
 
+/// The algorithm in place of the usual one for contributions that are scaled when they are read. A
+/// rank rounds what it sends, and not what it folds itself: where each rank folds for itself, ranks
+/// would get different bits.
+pub(super) fn agreeing(collective: Collective, usual: Algorithm) -> Option<Algorithm> {
+    let each = matches!(usual, Algorithm::OneShot | Algorithm::RecursiveDoubling);
+    (each && collective == Collective::AllReduce).then_some(Algorithm::TwoShot)
+}
+
 /// The algorithm for contributions that are scaled when they are read; none where the usual choice
 /// keeps bits. A rank rounds what it sends, and not what it folds itself: where the one who folds
 /// follows from sizes, a chain has to do. `many`: a fold cannot scale so many sources, so that the

@@ -223,6 +223,13 @@ impl Table {
         self.must(collective, algorithm)
     }
 
+    /// Chooses for contributions that are scaled when they are read, so that all ranks have the
+    /// same bits.
+    pub fn choose_agreeing(&self, collective: Collective, usual: Choice) -> Choice {
+        let other = placement::agreeing(collective, usual.algorithm);
+        other.map_or(usual, |algorithm| self.must(collective, algorithm))
+    }
+
     /// Chooses for contributions that are scaled when they are read, where bits depend on nothing
     /// but the number of ranks. `many`: a fold cannot scale so many sources.
     pub fn choose_scaled(&self, collective: Collective, bytes: usize, many: bool) -> Choice {

@@ -130,21 +130,23 @@ impl CastSender {
             given: 0,
             slowest: me,
         };
-        sender.read_by(0..memory.ranks as u32);
+        // Nothing was written yet.
+        let _ = sender.read_by(0..memory.ranks as u32);
         sender
     }
 
-    /// Lets these ranks read, this one perhaps among them, unless a token was written before.
-    pub fn read_by(&mut self, readers: impl Iterator<Item = u32>) {
+    /// Lets these ranks read, this one perhaps among them. False if tokens were written for others:
+    /// a cast has the same readers always.
+    #[must_use]
+    pub fn read_by(&mut self, readers: impl Iterator<Item = u32>) -> bool {
         if self.position > 0 {
-            let known = self.readers.iter().copied();
-            debug_assert!(known.eq(readers), "a cast has the same readers always");
-            return;
+            return self.readers.iter().copied().eq(readers);
         }
         self.readers = readers.collect();
         let others = self.readers.iter().map(|&reader| reader as usize);
         let slowest = others.filter(|&reader| reader != self.me).min();
         self.slowest = slowest.unwrap_or(self.me);
+        true
     }
 
     /// Begins a launch whose chunks take `chunk_steps` slots: slices never wrap.
@@ -300,20 +302,33 @@ impl CastReceiver {
 mod tests {
     use super::*;
 
+    /// Memory of a cast among some ranks, with slots of 64 bytes.
+    struct Held {
+        header: CastHeader,
+        credits: Vec<Credit>,
+        slots: Vec<u8>,
+    }
+
+    impl Held {
+        fn of(ranks: usize) -> Held {
+            Held {
+                header: CastHeader::new(),
+                credits: (0..ranks).map(|_| Credit::new()).collect(),
+                slots: vec![0; LINES * 64],
+            }
+        }
+
+        fn memory(&mut self) -> CastMemory {
+            let credits = (self.credits.as_ptr(), self.credits.len());
+            // SAFETY: all of it outlives the ends, on this thread alone.
+            unsafe { CastMemory::new(&raw const self.header, credits, self.slots.as_mut_ptr(), 64) }
+        }
+    }
+
     #[test]
     fn the_slowest_reader_holds_the_writer_back() {
-        let header = CastHeader::new();
-        let credits: [Credit; 4] = std::array::from_fn(|_| Credit::new());
-        let mut slots = vec![0u8; LINES * 64];
-        // SAFETY: all of it outlives the ends, on this thread alone.
-        let memory = unsafe {
-            CastMemory::new(
-                &raw const header,
-                (credits.as_ptr(), 4),
-                slots.as_mut_ptr(),
-                64,
-            )
-        };
+        let mut held = Held::of(4);
+        let memory = held.memory();
         let mut sender = CastSender::new(memory, 1, 0);
         let mut readers = [0, 2, 3].map(|rank| CastReceiver::new(memory, rank));
         for token in 0..4 {
@@ -340,20 +355,10 @@ mod tests {
 
     #[test]
     fn who_does_not_read_is_not_waited_for() {
-        let header = CastHeader::new();
-        let credits: [Credit; 5] = std::array::from_fn(|_| Credit::new());
-        let mut slots = vec![0u8; LINES * 64];
-        // SAFETY: all of it outlives the ends, on this thread alone.
-        let memory = unsafe {
-            CastMemory::new(
-                &raw const header,
-                (credits.as_ptr(), 5),
-                slots.as_mut_ptr(),
-                64,
-            )
-        };
+        let mut held = Held::of(5);
+        let memory = held.memory();
         let mut sender = CastSender::new(memory, 2, 1);
-        sender.read_by([0, 2, 4].into_iter());
+        assert!(sender.read_by([0, 2, 4].into_iter()));
         let mut readers = [0, 4].map(|rank| CastReceiver::new(memory, rank));
         for _ in 0..LINES {
             assert!(sender.ready(1));
@@ -365,30 +370,21 @@ mod tests {
         assert_eq!(sender.slowest(), 0);
         readers[0].release(LINES as u32);
         assert!(sender.ready(LINES as u32) && sender.drained());
+        assert!(sender.read_by([0, 2, 4].into_iter()) && !sender.read_by([0, 2].into_iter()));
     }
 
     #[test]
     fn small_payloads_travel_in_their_line() {
-        let header = CastHeader::new();
-        let credits: [Credit; 2] = std::array::from_fn(|_| Credit::new());
-        let mut slots = vec![0u8; LINES * 64];
-        // SAFETY: all of it outlives the ends, on this thread alone.
-        let memory = unsafe {
-            CastMemory::new(
-                &raw const header,
-                (credits.as_ptr(), 2),
-                slots.as_mut_ptr(),
-                64,
-            )
-        };
+        let mut held = Held::of(2);
+        let memory = held.memory();
         let sender = CastSender::new(memory, 0, 0);
         let reader = CastReceiver::new(memory, 1);
-        let lines = &raw const header.lines;
+        let lines = &raw const held.header.lines;
         assert_eq!(
             sender.place(INLINE_BYTES),
             reader.place(INLINE_BYTES, 0).cast_mut()
         );
         assert_eq!(sender.place(INLINE_BYTES).cast_const(), lines.cast());
-        assert_eq!(sender.place(INLINE_BYTES + 1), slots.as_mut_ptr());
+        assert_eq!(sender.place(INLINE_BYTES + 1), held.slots.as_mut_ptr());
     }
 }

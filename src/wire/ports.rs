@@ -212,10 +212,11 @@ impl Ports {
         })
     }
 
-    /// Lets only these ranks read a cast of this rank, from its first token on.
-    pub fn read_by(&mut self, id: PortId, readers: impl Iterator<Item = u32>) {
-        if let Port::CastOut(cast) = self.port(id) {
-            cast.read_by(readers);
+    /// Lets only these ranks read a cast of this rank; false if others have read it before.
+    pub fn read_by(&mut self, id: PortId, readers: impl Iterator<Item = u32>) -> bool {
+        match self.port(id) {
+            Port::CastOut(cast) => cast.read_by(readers),
+            _ => true,
         }
     }
 

@@ -6,6 +6,7 @@ use super::support::{made_on, on_nodes, ranks_of};
 use kolo::comm::{Communicator, RawCalls, RedOp};
 use kolo::dtype::{Element, bf16};
 use std::ops::{Add, Div, Mul};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const PLACEMENT: (&str, &str) = ("reproducible", "placement");
@@ -214,9 +215,8 @@ impl Case<'_> {
         self.compare("reduce-scatter-v", &got, |at| self.fold(first + at, None));
     }
 
-    /// Contributions that are scaled.
-    fn scaled<T: Term>(&self) {
-        let factor = T::of(0.7);
+    /// The sum of contributions that are scaled.
+    fn scaled_sum<T: Term>(&self, factor: T) -> Vec<T> {
         // SAFETY: an element is its bytes.
         let bytes =
             unsafe { std::slice::from_raw_parts((&raw const factor).cast(), size_of::<T>()) };
@@ -225,6 +225,12 @@ impl Case<'_> {
         let mut got = vec![T::of(77.0); self.count];
         self.comm.all_reduce(&mine, &mut got, op).unwrap();
         self.comm.destroy_op(op).unwrap();
+        got
+    }
+
+    fn scaled<T: Term>(&self) {
+        let factor = T::of(0.7);
+        let got = self.scaled_sum(factor);
         self.compare("scaled", &got, |at| self.chained(at, self.n, factor));
     }
 }
@@ -299,7 +305,47 @@ fn sums_of_many_ranks_are_chains() {
     });
 }
 
-/// Without the setting the test above would find differences.
+/// Scaled contributions of a narrow type are rounded where they are sent, and not where they are
+/// folded: all ranks have the same bits all the same.
+#[test]
+fn all_ranks_have_the_bits_of_scaled_sums() {
+    for (n, algorithm) in [
+        (2, "auto"),
+        (3, "auto"),
+        (7, "auto"),
+        (5, "rd"),
+        (4, "oneshot"),
+    ] {
+        let found = Mutex::new(Vec::new());
+        let comms = made_on(n, &[("algo", algorithm)], |rank| rank % 2);
+        ranks_of(&comms, |comm| {
+            for count in [1, 300, 3000] {
+                let case = Case {
+                    comm,
+                    count,
+                    n: n as usize,
+                    me: comm.rank() as usize,
+                    what: algorithm,
+                    differing: &AtomicUsize::new(0),
+                    holds: true,
+                };
+                let bits = case.scaled_sum(bf16::of(0.7)).into_iter().map(Term::bits);
+                let bits: Vec<u64> = bits.collect();
+                found.lock().unwrap().push((count, bits));
+            }
+        });
+        let mut found = found.into_inner().unwrap();
+        found.sort();
+        found.dedup();
+        let different = found.len();
+        assert_eq!(
+            different, 3,
+            "{n} ranks, {algorithm}: results of three counts"
+        );
+    }
+}
+
+/// Without the setting the first test would find differences.
 #[test]
 fn kolo_s_own_choices_fold_in_other_orders_too() {
     assert!(differing(9, &[], 0, &[3000, 20_001]) > 0);

@@ -1,5 +1,6 @@
-//! Tokens that cross caches, sockets and the node when real ranks run plans that go level by level:
-//! as many as the simulator counts, no more than algorithms promise, and the right results.
+//! Tokens inside caches, between them and between sockets when real ranks run plans that go level
+//! by level: as many as the simulator counts, no more than algorithms promise, and the right
+//! results.
 
 use super::{SLOT_BYTES, Traced, all, interpreted_plan, shape_of};
 use kolo::algo;

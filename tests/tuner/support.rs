@@ -4,7 +4,7 @@ use kolo::algo;
 use kolo::exec::sim::{self, Job};
 use kolo::plan::{Algorithm, Collective, Nodes, Shape};
 use kolo::price::{Cluster, Costs, Seating};
-use kolo::tune::{self, Allowed, Inputs, Measured, ProtocolChoice, Setting};
+use kolo::tune::{self, Inputs, ProtocolChoice, Setting};
 use std::fmt;
 
 /// From a word to what several rounds move.
@@ -29,19 +29,7 @@ pub fn setting(machine: Cluster, costs: Costs) -> Setting {
 }
 
 pub fn inputs(machine: Cluster) -> Inputs {
-    Inputs {
-        nranks: machine.nranks(),
-        oversubscribed: machine.crowded(),
-        setting: setting(machine, Costs::default()),
-        eager_limit: None,
-        allowed: Allowed::default(),
-        channels: (1, 2),
-        measured: Measured::default(),
-        direct: true,
-        compares: false,
-        reproducible: false,
-        channel_bytes: Inputs::HOST_CHANNEL_BYTES,
-    }
+    Inputs::unset(setting(machine, Costs::default()))
 }
 
 /// The simulated time in nanoseconds.

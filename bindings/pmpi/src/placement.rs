@@ -16,11 +16,14 @@ pub fn passed(handle: ffi::MPI_Comm, collective: Collective, size: Option<Size>,
         return;
     }
     let may_be = size.map_or(reduces(collective), Size::is_of_floats);
-    if !may_be || is_behind(handle) || SAID.swap(true, Ordering::Relaxed) {
+    let is_said = || SAID.load(Ordering::Relaxed);
+    if !may_be || is_said() || is_behind(handle) || SAID.swap(true, Ordering::Relaxed) {
         return;
     }
     let why = match reason {
-        Reason::Derived | Reason::OddSize => "of a type that kolo does not fold",
+        Reason::Derived | Reason::OddSize => {
+            "of a type that kolo does not fold. Remedy: reduce its parts as basic types"
+        }
         Reason::FloatSum => "as KOLO_PMPI_FLOAT_SUMS says. Remedy: unset it",
         Reason::Left => "as KOLO_PMPI_COLLECTIVES says. Remedy: name this collective there",
         Reason::Across => "between nodes, as KOLO_PMPI_NODES says. Remedy: set it to kolo",

@@ -25,14 +25,14 @@ pub trait Inspect {
     /// again with the first.
     ///
     /// # Errors
-    /// As [`Communicator::tuner`].
+    /// Those of [`Communicator::tuner`].
     fn ring_order(&self, channel: u16) -> Result<Vec<u32>>;
 
     /// The ranks of a node, counted from 0 in the order of their lowest ranks, as the tree of a
     /// channel passes them, from the head down.
     ///
     /// # Errors
-    /// As [`Communicator::tuner`]; there is no such node.
+    /// Those of [`Communicator::tuner`]; there is no such node.
     fn tree_chain(&self, channel: u16, node: u32) -> Result<Vec<u32>>;
 
     /// Records from now on what the engine of connections between nodes does for this rank; for
@@ -71,14 +71,14 @@ pub trait Inspect {
     /// Calls so far in which the ranks have read each other's buffers where they lie.
     ///
     /// # Errors
-    /// As [`Communicator::tuner`].
+    /// Those of [`Communicator::tuner`].
     fn direct_calls(&self) -> Result<u64>;
 
     /// Tokens so far that this rank has shown to ranks of its node where they lie, in no slot, in a
     /// job on several nodes.
     ///
     /// # Errors
-    /// As [`Communicator::tuner`].
+    /// Those of [`Communicator::tuner`].
     fn tokens_shown(&self) -> Result<u64>;
 
     /// Counts who has carried calls on the host out so far; zeros in builds without debug

@@ -37,6 +37,7 @@ use crate::comm::owned::Exec;
 use crate::comm::queue::Queue;
 use crate::config::Settings;
 use crate::plan::Nodes;
+use crate::price;
 use crate::proxy::service::Address;
 use crate::proxy::{self, LocalGroup, Watch};
 use crate::topo::channels::{ChannelLimits, Channels, merge};
@@ -184,6 +185,12 @@ fn agree(
         Error::internal("rank 0 did not tell the facts for the tuner").with_peer(Rank(0))
     })?;
     let inputs = tuning::heard(facts, settings, places)?;
+    // Where prices see no parts, as nodes differ, plans see none either.
+    let nodes = if price::parts::are_seen(&inputs.setting.machine) {
+        nodes
+    } else {
+        nodes.with_parts(&[])
+    };
     let addresses: Vec<&str> = said.iter().map(|said| said.address.as_str()).collect();
     let nodes = by_switch::heard(&addresses, places, nodes)?;
     let orders: Vec<&Speech> = said.iter().map(|said| &said.orders).collect();

@@ -98,11 +98,16 @@ fn levels(table: &Table) -> String {
             format!("levels: {parts}; KOLO_LEVELS leaves them out of plans")
         }
         Some(parts) if !parts::are_even(machine) => {
-            format!("levels: {parts}, not as many each: large calls see nodes only")
+            format!(
+                "levels: {parts}, of different numbers of ranks: large calls see nodes only; give \
+                 each cache and socket as many ranks as the others"
+            )
         }
         Some(parts) => format!("levels: {parts}"),
         None if inputs.nranks < 2 => "levels: none, it is alone".to_owned(),
-        None => "levels: each node counts as one cache".to_owned(),
+        None => "levels: each node counts as one cache; where it has several, bind each rank to a \
+             core (docs/guide/large.md)"
+            .to_owned(),
     }
 }
 

@@ -189,7 +189,7 @@ impl CardExchange {
 /// This rank's card for a call, and what of its buffers peers read in copies.
 ///
 /// # Errors
-/// As [`CardExchange::show`].
+/// Those of [`CardExchange::show`].
 fn card(
     buffers: &mut dyn NodeBuffers,
     call: &LaunchOrder,

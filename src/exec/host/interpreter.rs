@@ -299,8 +299,8 @@ impl LaneRun {
     /// Publishes what a step has written for a connection, if a token of it is whole.
     ///
     /// # Safety
-    /// What goes to another node from `sent_from`, in no slot, lies there, and no step writes it
-    /// any more (`straight`); the call does not end before the token was given back.
+    /// Data that go to another node from `sent_from`, in no slot, lie there, and no step writes
+    /// them any more (`straight`); the call does not end before the token was given back.
     #[inline]
     unsafe fn publish(
         &mut self,

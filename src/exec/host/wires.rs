@@ -4,8 +4,8 @@ use super::carried::Carried;
 use super::ran::Ran;
 use super::scratch::Pool;
 use super::shown::Mates;
-use crate::base::Result;
 use crate::base::sync::MODEL;
+use crate::base::{Error, Result};
 use crate::exec::stop::Mismatch;
 use crate::plan::readers::CAST_LEVELS;
 use crate::plan::{Collective, ConnectionUse, Direction, Link, Plan, Protocol, Shape};
@@ -121,8 +121,12 @@ impl Wires {
                 let kind = PortKind::Cast(readers.place() as u8);
                 let ranks = self.ranks as u32;
                 let port = self.ports.open(kind, writes, place)?;
-                self.ports.read_by(port, readers.ranks(ranks));
-                Ok(port)
+                if self.ports.read_by(port, readers.ranks(ranks)) {
+                    Ok(port)
+                } else {
+                    let what = "two plans let different ranks read one cast";
+                    Err(Error::internal(what))
+                }
             }
             Link::Pair {
                 writer,

@@ -34,14 +34,11 @@ pub(super) fn bundle(call: &Call) -> Option<f64> {
     };
     for (part, level) in everybody {
         let cost = costs.level(level);
-        let fetch_ns = match cost.carrier {
-            Carrier::Reader => cost.byte_ns,
-            Carrier::Wire => costs.read_ns,
-        };
         let token = costs.step_ns + cost.overhead_ns;
-        let copied = costs.write_ns + cost.carry_ns;
-        let out = rounds * token + call.bytes * (costs.read_ns + copied);
-        let taken = rounds * token + call.bytes * (fetch_ns + copied);
+        let sent = costs.read_ns + costs.write_ns + cost.carry_ns;
+        let out = rounds * token + call.bytes * sent;
+        let got = cost.fetch_ns(costs.read_ns) + costs.write_ns;
+        let taken = rounds * token + call.bytes * got;
         core += part * (sends * out + receives * taken);
         // The other side's share of the first or last token.
         let other = if sends < receives { out } else { taken };

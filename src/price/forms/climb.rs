@@ -27,7 +27,7 @@ struct Climb<'c, 'a> {
 /// The time of a call whose ranks climb; `None` where they see no parts, or uneven ones.
 pub(super) fn climb(call: &Call) -> Option<f64> {
     let machine = &call.site.machine;
-    if !parts::are_even(machine) {
+    if !call.site.is_even {
         return None;
     }
     let mut levels = parts::ladder(machine);
@@ -42,56 +42,35 @@ pub(super) fn climb(call: &Call) -> Option<f64> {
     let chunk = call.geometry.chunk_bytes() as f64;
     let first = climb.levels.first().map_or(1.0, |level| level.0);
     let (rounds, bytes) = call.rounds(chunk * first);
-    let blocks = call.packed_rounds(call.n / first);
+    let share = bytes / climb.shares;
+    let folds = call.collective.reduces();
     Some(match call.collective {
         Collective::AllReduce => {
-            let share = bytes / climb.shares;
-            rounds * (climb.scattered(bytes) + climb.at_top(share) + climb.gathered(bytes))
+            let both = climb.shared_out(bytes, true) + climb.shared_out(bytes, false);
+            rounds * (both + climb.at_top(share))
         }
-        Collective::Broadcast => {
-            let (dealt, share) = (climb.dealt(bytes, true), bytes / climb.shares);
-            let rest = climb.handed(share) + climb.gathered(bytes);
-            // The root deals and gathers by turns.
-            rounds * (dealt + rest)
+        // The root deals, or takes, and climbs by turns.
+        Collective::Broadcast | Collective::Reduce => {
+            let dealt = climb.dealt(bytes, !folds);
+            rounds * (dealt + climb.handed(share) + climb.shared_out(bytes, folds))
         }
-        Collective::Reduce => {
-            let (dealt, share) = (climb.dealt(bytes, false), bytes / climb.shares);
-            let rest = climb.scattered(bytes) + climb.handed(share);
-            rounds * (rest + dealt)
-        }
-        Collective::AllGather => {
-            let (rounds, block) = blocks;
-            let all = block * call.n;
-            rounds * (call.own(block) + climb.exchanged(block, false) + climb.gathered(all))
-        }
-        Collective::ReduceScatter => {
-            let (rounds, block) = blocks;
-            let all = block * call.n;
-            rounds * (climb.scattered(all) + climb.exchanged(block, true) + call.own(block))
+        Collective::AllGather | Collective::ReduceScatter => {
+            let (rounds, block) = call.packed_rounds(call.n / first);
+            let at_top = call.own(block) + climb.exchanged(block, folds);
+            rounds * (at_top + climb.shared_out(block * call.n, folds))
         }
         _ => return None,
     })
 }
 
 impl Climb<'_, '_> {
-    /// Columns with all that a rank of a part has at first: `bytes` are shared out.
-    fn scattered(&self, bytes: f64) -> f64 {
+    /// Columns with all that a rank of a part has: `bytes` are shared out and folded, or gathered.
+    fn shared_out(&self, bytes: f64, folds: bool) -> f64 {
         let mut left = bytes;
         let mut time = 0.0;
         for &(members, level) in &self.levels {
             left /= members;
-            time += self.phase(members - 1.0, left, level, true);
-        }
-        time
-    }
-
-    /// The way of [`Climb::scattered`] backwards, without folding.
-    fn gathered(&self, bytes: f64) -> f64 {
-        let mut left = bytes;
-        let mut time = 0.0;
-        for &(members, level) in &self.levels {
-            left /= members;
-            time += self.phase(members - 1.0, left, level, false);
+            time += self.phase(members - 1.0, left, level, folds);
         }
         time
     }

@@ -236,11 +236,7 @@ fn read_all(call: &Call, reads: f64, bytes: f64) -> f64 {
     for (part, level) in call.everybody() {
         let cost = costs.level(level);
         token_ns += reads * part * cost.overhead_ns;
-        let fetch_ns = match cost.carrier {
-            Carrier::Reader => cost.byte_ns,
-            Carrier::Wire => costs.read_ns + cost.carry_ns,
-        };
-        byte_ns += reads * part * fetch_ns;
+        byte_ns += reads * part * cost.fetch_ns(costs.read_ns);
     }
     let steps = match call.collective {
         // The first rank of a scan drops all tokens, one by one.

@@ -65,16 +65,11 @@ impl Hop {
     ) -> Hop {
         let (costs, machine) = (&call.site.costs, &call.site.machine);
         let by_reader = cost.carrier == Carrier::Reader;
-        let fetch_ns = if by_reader {
-            cost.byte_ns
-        } else {
-            costs.read_ns
-        };
-        let core_byte_ns = work.reads * fetch_ns
+        let core_byte_ns = work.reads * cost.fetch_ns(costs.read_ns)
             + work.locals * costs.read_ns
             + (work.writes + work.sends) * costs.write_ns
             + work.folds * costs.fold_ns
-            + (work.reads + work.sends) * cost.carry_ns;
+            + work.sends * cost.carry_ns;
         let core_ns = work.steps * costs.step_ns + (work.reads + work.sends) * cost.overhead_ns;
         let mut crowd = 1.0;
         let mut switch_ns = 0.0;

@@ -1,6 +1,6 @@
 //! Leaders: up through the levels, an exchange at the top, and down.
 //!
-//! What is on the way from the farthest rank to the top and back is summed step by step. Where a
+//! The way from the farthest rank to the top and back is summed step by step. Where a
 //! call has several pieces, they follow each other at the pace of the busiest rank, which is a
 //! leader at the top.
 
@@ -10,13 +10,12 @@ use super::hop::Hop;
 use super::steps::StepWork;
 use super::work::Work;
 use crate::plan::Collective;
+use crate::plan::parts::{FEW_TOPS, run_of};
 use crate::price::cluster::Level;
 use crate::price::parts;
 
-/// So many hand what they have to one; see `algo::leader`.
-const FEW: f64 = 16.0;
-/// So many at the top exchange with each other at once.
-const TOPS: f64 = 4.0;
+/// See [`FEW_TOPS`].
+const TOPS: f64 = FEW_TOPS as f64;
 
 /// Groups that are climbed, the nearest first: members and level; and the leaders at the top.
 struct Levels {
@@ -47,12 +46,8 @@ impl Levels {
 
 /// Members of a run, and runs, of a group.
 fn runs(members: f64) -> (f64, f64) {
-    if members <= FEW {
-        (members, 1.0)
-    } else {
-        let run = members.sqrt().ceil();
-        (run, (members / run).ceil())
-    }
+    let run = run_of(members.round() as usize).max(1) as f64;
+    (run, (members / run).ceil())
 }
 
 /// The way of a token and the work of its busiest rank.

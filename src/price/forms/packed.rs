@@ -173,7 +173,7 @@ pub(super) fn two_shot_or_casts(call: &Call) -> Option<f64> {
     }
 }
 
-/// As two-shot and one-shot, with casts for results.
+/// Two-shot and one-shot, with casts for results.
 pub(super) fn nvls(call: &Call) -> Option<f64> {
     let others = call.n - 1.0;
     match call.collective {

@@ -3,7 +3,6 @@
 
 use super::call::Call;
 use crate::price::cluster::Level;
-use crate::price::costs::Carrier;
 
 /// A step: tokens of `bytes` that it reads and publishes at a level each, and own buffers.
 #[derive(Clone, Debug, Default)]
@@ -27,12 +26,8 @@ impl StepWork {
         let mut sources = self.locals;
         for &(count, level) in &self.reads {
             let cost = costs.level(level);
-            let fetch_ns = match cost.carrier {
-                Carrier::Reader => cost.byte_ns,
-                Carrier::Wire => costs.read_ns + cost.carry_ns,
-            };
             token_ns += count * cost.overhead_ns;
-            byte_ns += count * fetch_ns;
+            byte_ns += count * cost.fetch_ns(costs.read_ns);
             sources += count;
         }
         for &(count, level) in &self.sends {

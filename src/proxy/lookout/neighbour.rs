@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Buffers that are posted at once.
-const POSTED: usize = 4;
+const POSTED: usize = 8;
 /// How long a newcomer may take to say who it is.
 const NEWCOMER_LIMIT: Duration = Duration::from_secs(10);
 const BYE_PAUSE: Duration = Duration::from_micros(100);
@@ -259,11 +259,28 @@ impl Neighbour {
                 }
             }
         }
-        // A goodbye may have come after the way to it was closed.
-        if let Some(error) = self.failed.take() {
-            self.departed = true;
-            heard.push(Heard::Lost(error.with_peer(Rank(self.rank))));
+        // A goodbye may have come after the way to it was closed, and lie where nobody has looked.
+        if self.ear.is_some() {
+            heard.extend(self.lost());
         }
+        heard
+    }
+
+    fn lost(&mut self) -> Option<Heard> {
+        let error = self.failed.take()?;
+        self.departed = true;
+        Some(Heard::Lost(error.with_peer(Rank(self.rank))))
+    }
+
+    /// Whether the way to it has failed and it was never heard: it may be among the newcomers.
+    pub fn is_in_doubt(&self) -> bool {
+        self.failed.is_some() && self.ear.is_none()
+    }
+
+    /// Looks once more, after newcomers were let in: what is not heard now is lost.
+    pub fn look_again(&mut self) -> Vec<Heard> {
+        let mut heard = self.look();
+        heard.extend(self.lost());
         heard
     }
 
@@ -290,7 +307,7 @@ impl Neighbour {
             Heard::Message(message) => message.news == News::Bye,
             Heard::Lost(_) => true,
         };
-        self.departed |= self.look().iter().any(is_end);
+        self.departed |= self.look().iter().any(is_end) || self.is_in_doubt();
         if let Some(ear) = &mut self.ear {
             ear.comm.acknowledge();
         }
@@ -390,6 +407,47 @@ mod tests {
         neighbour.queue(abort.clone());
         neighbour.queue(message(0, News::Ask));
         assert_eq!(neighbour.queue.back(), Some(&abort));
+    }
+
+    /// The hello and the goodbye of a neighbour lie unread among the newcomers when the way to it
+    /// fails: it has left, and is not lost.
+    #[test]
+    fn a_goodbye_that_nobody_has_read_yet_counts() {
+        let options = SocketOptions {
+            ifname: Some("=lo".into()),
+            ..SocketOptions::default()
+        };
+        let net = SocketNet::new(options).unwrap();
+        let (door, other) = (net.listen(0).unwrap(), net.listen(0).unwrap());
+        let hello = |me| message(me, News::Hello(token(NONCE, me)));
+        let leaving = Neighbour::new(0, net.connect(0, &door.0).unwrap(), hello(1));
+        let mut stays = Neighbour::new(1, net.connect(0, &other.0).unwrap(), hello(0));
+        let mut newcomers = Newcomers::new(door.1);
+        std::thread::scope(|scope| {
+            let bye = message(1, News::Bye);
+            let nobody = Newcomers::new(net.listen(0).unwrap().1);
+            let parting =
+                scope.spawn(move || part(vec![leaving], nobody, NONCE, &bye, BYE_LIMIT * 20));
+            while newcomers.ears.is_empty() {
+                assert!(
+                    newcomers.look(NONCE).is_empty(),
+                    "it speaks when it was let in"
+                );
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            assert!(parting.join().unwrap(), "its goodbye has arrived");
+        });
+        stays.failed = Some(Error::internal("the way is closed"));
+        assert!(stays.look().is_empty() && stays.is_in_doubt());
+        let_in(std::slice::from_mut(&mut stays), &mut newcomers, NONCE);
+        let is_bye = |it: &Heard| matches!(it, Heard::Message(it) if it.news == News::Bye);
+        let heard = stays.look_again();
+        assert!(heard.len() == 1 && is_bye(&heard[0]));
+        // Of one that has said nothing the failure is the end.
+        let mut silent = Neighbour::new(1, net.connect(0, &other.0).unwrap(), hello(0));
+        silent.failed = Some(Error::internal("the way is closed"));
+        assert!(silent.look().is_empty());
+        assert!(matches!(silent.look_again()[..], [Heard::Lost(_)]));
     }
 
     /// Nobody has tended them: there is no connection in either direction.

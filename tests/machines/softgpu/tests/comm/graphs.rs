@@ -102,7 +102,7 @@ fn ranks_of_a_device_are_captured() {
 #[test]
 fn graphs_run_on_other_streams_than_those_that_were_captured() {
     let captured: Mutex<Option<u64>> = Mutex::new(None);
-    // The stream is one of theirs, which its rank waits for when it reads: not while it is captured.
+    // The stream is one of theirs, whose rank waits for it to read: not while it is captured.
     let both = Barrier::new(2);
     ranks(&[6, 6], &[], |rank| {
         let graphs = Graphs::load();
