@@ -51,6 +51,8 @@ mod mutations;
 mod names;
 #[path = "tidy/openings.rs"]
 mod openings;
+#[path = "tidy/outputs.rs"]
+mod outputs;
 #[path = "tidy/page.rs"]
 mod page;
 #[path = "tidy/pages.rs"]
@@ -284,6 +286,11 @@ fn the_core_exports_no_symbol() {
 #[test]
 fn nothing_is_unfinished() {
     hold(confined::unfinished);
+}
+
+#[test]
+fn ranks_write_their_lines_whole() {
+    hold(outputs::faults);
 }
 
 #[test]

@@ -99,7 +99,7 @@ int main(int argc, char **argv) {
     MPI_Comm_free(&mpi_half);
     OK(koloCommDestroy(comm));
     MPI_Barrier(MPI_COMM_WORLD);
-    if (rank == 0) puts("under_mpi: ok");
+    if (rank == 0) fputs("under_mpi: ok\n", stdout);
     MPI_Finalize();
     return 0;
 }

@@ -39,7 +39,7 @@ int main(int argc, char **argv) {
             }
         }
         if (round == 0) {
-            printf("together\n");
+            fputs("together\n", stdout);
             fflush(stdout);
         }
         struct timespec pause = {0, 2000000};

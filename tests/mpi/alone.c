@@ -11,10 +11,10 @@ int main(int argc, char **argv) {
     if (argc > 1) {
         printf("world of %d\n", nranks);
     } else if (koloCommInitMPI(&comm, MPI_COMM_WORLD) != koloSuccess) {
-        puts("refused");
+        fputs("refused\n", stdout);
     } else {
         koloCommCount(comm, &nranks);
-        if (nranks == 1) puts("alone");
+        if (nranks == 1) fputs("alone\n", stdout);
         else printf("%d ranks\n", nranks);
         koloCommDestroy(comm);
     }

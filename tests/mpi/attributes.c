@@ -25,13 +25,13 @@ int main(void)
     MPI_Comm_set_attr(world, key, &copies);
     if (koloCommInitMPI(&comm, world) || koloCommSplit(comm, rank % 2, 0, &half, NULL) ||
         koloAllReduce(&one, &sum, 1, koloInt32, koloSum, comm, 0)) {
-        printf("%s\n", koloGetLastError(NULL));
+        fprintf(stderr, "%s\n", koloGetLastError(NULL));
         return 1;
     }
     if (koloCommDestroy(half) || koloCommDestroy(comm)) return 1;
     int by_kolo = copies;
     MPI_Comm_dup(world, &twin);
-    if (rank == 0 && by_kolo == 0 && copies == 1 && sum == 3) printf("all right\n");
+    if (rank == 0 && by_kolo == 0 && copies == 1 && sum == 3) fputs("all right\n", stdout);
     if (by_kolo) printf("rank %d: %d copies\n", rank, by_kolo);
     MPI_Comm_free(&twin);
     MPI_Comm_free(&world);

@@ -54,6 +54,6 @@ int main(int argc, char **argv) {
         MPI_Abort(MPI_COMM_WORLD, 3);
     }
     MPI_Finalize();
-    if (rank == 0) puts("c_config: ok");
+    if (rank == 0) fputs("c_config: ok\n", stdout);
     return 0;
 }

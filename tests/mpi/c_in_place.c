@@ -43,6 +43,6 @@ int main(int argc, char **argv)
         if (x[i] != size * (size - 1) / 2 * 100 + size * i) return 1;
     if (koloCommDestroy(comm) != koloSuccess) return 1;
     MPI_Finalize();
-    if (rank == 0) puts("c_in_place: ok");
+    if (rank == 0) fputs("c_in_place: ok\n", stdout);
     return 0;
 }

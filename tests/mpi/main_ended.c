@@ -20,10 +20,10 @@ static void *work(void *main_thread)
     if (koloAllReduce(data, data, COUNT, koloFloat32, koloSum, comm, 0)) goto failed;
     for (int i = 0; i < COUNT; i++) wrong += data[i] != 3;
     if (koloCommDeregister(comm, handle) || koloCommDestroy(comm)) goto failed;
-    if (!wrong && rank == 0) printf("all right\n");
+    if (!wrong && rank == 0) fputs("all right\n", stdout);
     exit(wrong != 0);
 failed:
-    printf("%s\n", koloGetLastError(NULL));
+    fprintf(stderr, "%s\n", koloGetLastError(NULL));
     exit(1);
 }
 

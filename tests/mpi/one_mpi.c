@@ -28,14 +28,15 @@ int main(int argc, char **argv)
     const void *(*start)(int), *api;
     int (*finalize)(void);
     void *library;
-    if (argc > 2 && !dlopen(argv[2], RTLD_NOW | RTLD_LOCAL)) return puts(dlerror()), 1;
+    if (argc > 2 && !dlopen(argv[2], RTLD_NOW | RTLD_LOCAL))
+        return fprintf(stderr, "%s\n", dlerror()), 1;
     library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
-    if (!library) return puts(dlerror()), 1;
+    if (!library) return fprintf(stderr, "%s\n", dlerror()), 1;
     *(void **)&start = dlsym(library, "kolo_mpi_start");
     api = start(0);
     print_mpis();
     *(void **)&finalize = dlsym(RTLD_DEFAULT, "MPI_Finalize");
-    if (api && (!finalize || finalize())) return puts("MPI is still out of sight"), 1;
-    puts(api ? "started" : "refused");
+    if (api && (!finalize || finalize())) return fputs("MPI is still out of sight\n", stdout), 1;
+    fputs(api ? "started\n" : "refused\n", stdout);
     return 0;
 }

@@ -16,18 +16,19 @@ int main(void)
     MPI_Comm_create_from_group(group, "kolo", MPI_INFO_NULL, MPI_ERRORS_RETURN, &world);
     MPI_Comm_rank(world, &rank);
     MPI_Comm_size(world, &nranks);
-    if (koloCommInitMPI(&comm, world) != koloInvalidUsage) return puts("accepted"), 1;
+    if (koloCommInitMPI(&comm, world) != koloInvalidUsage) return fputs("accepted\n", stdout), 1;
     if (!strstr(koloGetLastError(NULL), "MPI_Session_init") ||
         !strstr(koloGetLastError(NULL), "koloCommInitRank"))
-        return puts(koloGetLastError(NULL)), 1;
-    if (rank == 0 && koloGetUniqueId(&id)) return puts(koloGetLastError(NULL)), 1;
+        return fprintf(stderr, "%s\n", koloGetLastError(NULL)), 1;
+    if (rank == 0 && koloGetUniqueId(&id))
+        return fprintf(stderr, "%s\n", koloGetLastError(NULL)), 1;
     MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, world);
     if (koloCommInitRank(&comm, nranks, id, rank) ||
         koloAllReduce(&one, &sum, 1, koloInt32, koloSum, comm, 0) || koloCommDestroy(comm))
-        return puts(koloGetLastError(NULL)), 1;
+        return fprintf(stderr, "%s\n", koloGetLastError(NULL)), 1;
     MPI_Comm_free(&world);
     MPI_Group_free(&group);
     MPI_Session_finalize(&session);
-    if (sum == nranks) puts("all right");
+    if (sum == nranks) fputs("all right\n", stdout);
     return 0;
 }

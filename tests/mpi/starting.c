@@ -28,7 +28,7 @@ int main(int argc, char **argv) {
     good = good && code == koloSuccess && koloBarrier(comm, NULL) == koloSuccess &&
            koloCommDestroy(comm) == koloSuccess;
     MPI_Allreduce(&good, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    if (rank == 0) puts(all ? "starting: ok" : "starting: wrong");
+    if (rank == 0) fputs(all ? "starting: ok\n" : "starting: wrong\n", stdout);
     MPI_Finalize();
     return !all;
 }

@@ -464,7 +464,7 @@ int main(int argc, char **argv)
         const char *policies[] = {"auto", "spin", "yield", "sleep"};
         for (int i = 0; i < 4; i++) wrong |= count_turns(policies[i]);
     }
-    if (!wrong && me == 0) printf("all right\n");
+    if (!wrong && me == 0) fputs("all right\n", stdout);
     fflush(stdout);
     MPI_Barrier(MPI_COMM_WORLD);
     /* MPICH 4.0 over TCP hangs in it now and then, without kolo as well. */

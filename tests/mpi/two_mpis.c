@@ -13,7 +13,7 @@ int main(void)
     one = rank + 1;
     if (koloCommInitMPI(&comm, MPI_COMM_WORLD) ||
         koloAllReduce(&one, &sum, 1, koloInt32, koloSum, comm, 0) || koloCommDestroy(comm)) {
-        printf("%s\n", koloGetLastError(NULL));
+        fprintf(stderr, "%s\n", koloGetLastError(NULL));
         return 1;
     }
     FILE *maps = fopen("/proc/self/maps", "r");
