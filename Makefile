@@ -281,8 +281,8 @@ test-abi:
 	else tests/skip/skip.sh abi 'MPICH 5 cannot be fetched from PyPI'; fi
 
 # One start of the virtual machine, and what fits into a minute of it: what is short, and the tests
-# of a missing library, of forks, and of ports that are down.
-RDMA_SHORT := short:: alone::a_missing lifecycle::a_fork lifecycle::a_bad
+# of a missing library, of forks, of ports that are down, and of two NUMA nodes.
+RDMA_SHORT := short:: homes:: alone::a_missing lifecycle::a_fork lifecycle::a_bad
 
 test-rdma-short:
 	CARGO=$(CARGO) LIMIT=150 tests/softroce/verbs.sh $(RDMA_SHORT)

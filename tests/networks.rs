@@ -1,7 +1,8 @@
 //! Communicators over every network that is not the usual one: all collectives, with checked data.
 //!
 //! Sockets are in `tests/nodes.rs`, MPI in `tests/mpi_net` (`make test-mpi`). Verbs needs RDMA
-//! devices: it runs in the virtual machine of `tests/softroce` (`make test-rdma`).
+//! devices: it runs in the virtual machine of `tests/softroce` (`make test-rdma`), and so does what
+//! needs two NUMA nodes.
 
 #[path = "alone/mod.rs"]
 mod alone;
@@ -11,6 +12,8 @@ mod checked;
 mod compile;
 #[path = "networks/fold.rs"]
 mod fold;
+#[path = "networks/homes.rs"]
+mod homes;
 #[path = "../bindings/verbs/tests/conformance/machine.rs"]
 #[allow(dead_code, reason = "the tests of the library itself use the rest")]
 mod machine;

@@ -1,25 +1,34 @@
-//! Parts of a machine that a rank shares with others by its binding: the socket and the last-level
-//! cache that have all of its processors.
+//! Parts of a machine that a rank shares with others by its binding: the socket, the NUMA node and
+//! the last-level cache that have all of its processors.
 //!
 //! A rank that may run in several caches has none: which one it runs in changes while it runs.
+//!
+//! NUMA nodes within a socket decide where memory lies, and are no level of plans. Where a chip is
+//! cut into several, either each has a last-level cache of its own (Xeon), which is that level, or
+//! it has two or three (EPYC), between which a line takes about as long as between others of the
+//! socket.
 
 use super::CpuSet;
 use super::hardware::{Machine, Object, ObjectKind};
 use serde::{Deserialize, Serialize};
 
-/// The parts of a machine that have all processors of a rank. A part is known by its lowest PU, the
-/// same on all ranks of a machine.
+/// The parts of a machine that have all processors of a rank. A cache or socket is known by its
+/// lowest PU, the same on all ranks of a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SharedParts {
     /// The socket.
     pub socket: Option<u32>,
     /// The last-level cache.
     pub cache: Option<u32>,
+    /// The NUMA node, by the number that the system has for it. Where several have all processors,
+    /// as one of fast memory beside the usual one, it is the lowest: the system takes from that.
+    pub numa: Option<u32>,
 }
 
 /// Finds the parts for a rank that may run on `cpus`.
 pub fn sharing(machine: &Machine, cpus: &CpuSet) -> SharedParts {
-    let holds = |object: &&Object| !cpus.is_empty() && cpus.is_subset(&object.cpus);
+    let has_all = |cpus_of: &CpuSet| !cpus.is_empty() && cpus.is_subset(cpus_of);
+    let holds = |object: &&Object| has_all(&object.cpus);
     let level_of = |object: &Object| match object.kind {
         ObjectKind::Cache { level, .. } => level,
         _ => 0,
@@ -28,9 +37,11 @@ pub fn sharing(machine: &Machine, cpus: &CpuSet) -> SharedParts {
     let cache = machine.caches(last_level).find(holds);
     let socket = machine.packages().find(holds);
     let named = |object: Option<&Object>| object.and_then(|object| object.cpus.first());
+    let mut near = machine.numa.iter().filter(|node| has_all(&node.cpus));
     SharedParts {
         socket: named(socket),
         cache: named(cache),
+        numa: near.next().map(|node| node.os_index),
     }
 }
 
@@ -42,7 +53,8 @@ mod tests {
     fn shared(file: &str, cpus: &str) -> (Option<u32>, Option<u32>) {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let machine = Machine::from_xml_file(&root.join(file)).unwrap();
-        let SharedParts { socket, cache } = sharing(&machine, &CpuSet::parse_list(cpus).unwrap());
+        let SharedParts { socket, cache, .. } =
+            sharing(&machine, &CpuSet::parse_list(cpus).unwrap());
         (socket, cache)
     }
 
@@ -56,5 +68,17 @@ mod tests {
         assert_eq!(shared(sockets, "0").0, Some(0));
         assert_eq!(shared(sockets, "0-63"), (None, None));
         assert_eq!(shared(clusters, ""), (None, None));
+    }
+
+    #[test]
+    fn memory_is_near_where_one_numa_node_has_all_processors() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let file = root.join("tests/data/topo/two_sockets_smt.xml");
+        let machine = Machine::from_xml_file(&file).unwrap();
+        let near = |cpus: &str| sharing(&machine, &CpuSet::parse_list(cpus).unwrap()).numa;
+        // Each socket has two.
+        let known = ["0,32", "8", "23,55", "24-31,56-63"].map(near);
+        assert_eq!(known, [Some(0), Some(1), Some(2), Some(3)]);
+        assert_eq!(["7-8", "0-63", ""].map(near), [None; 3]);
     }
 }

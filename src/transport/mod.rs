@@ -9,6 +9,7 @@
 //!
 //! - [`node`]: the shared memory of a communicator on one node, by name instead of by offset.
 //! - [`segment`]: one mapping per communicator and node, shared by its processes and threads.
+//! - [`homes`]: the NUMA nodes on which it lies.
 //! - `register`: what is alive in this process, by name.
 //! - [`pool`]: the file in which communicators that are split from each other have their memory.
 //! - [`room`]: whether limits leave the memory that is asked for.
@@ -32,6 +33,7 @@ pub mod cma;
 pub mod confirm;
 pub mod futex;
 pub mod gpu;
+pub mod homes;
 mod mapped;
 pub mod memory;
 pub mod net;

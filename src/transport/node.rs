@@ -5,23 +5,22 @@
 //! memory is a memfd shared between processes, or ordinary memory when all ranks are threads of
 //! this process.
 
+mod source;
+
 use super::futex::SystemFutex;
+use super::homes::{self, Homes};
 use super::pool::Lease;
+use super::room;
 use super::segment::Segment;
 use super::slots::Account;
 use crate::base::{Code, Error, Rank, Result};
 use crate::wire::abort::{Abort, AbortRecord};
 use crate::wire::board::Board;
-use crate::wire::cast::{CastHeader, CastMemory};
 use crate::wire::doorbell::{ArmedBells, Doorbell, Fencing, OwnBell};
 use crate::wire::fan::{FanMemory, Fans};
-use crate::wire::layout::{
-    ARMED_OFFSET, BOARD_BYTES, ENCODINGS, FIRST_BYTES, Layout, Part, SMALL_AREA_BYTES,
-};
-use crate::wire::ll::LinesMemory;
-use crate::wire::pair::PairMemory;
+use crate::wire::layout::{ARMED_OFFSET, BOARD_BYTES, FIRST_BYTES, Layout, Part};
 use crate::wire::reading::Reading;
-use crate::wire::{Bell, Slots, Source};
+use crate::wire::{Bell, Slots};
 use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
@@ -36,6 +35,8 @@ pub struct NodeMemory {
     fencing: Fencing,
     /// Segment of which parts are mapped, and where this memory begins there; `None` if all is.
     parts: Option<(Arc<Segment>, usize)>,
+    /// Where the pages of parts are to lie.
+    homes: Homes,
     /// The memory of the slots that this rank writes.
     account: Arc<Account>,
     /// Keeps the mapping alive.
@@ -73,6 +74,7 @@ impl NodeMemory {
             me,
             fencing: Fencing::Publisher,
             parts: None,
+            homes: Homes::default(),
             account: Arc::default(),
             _owner: owner,
         }
@@ -95,6 +97,7 @@ impl NodeMemory {
             me,
             fencing: Fencing::Publisher,
             parts: Some((segment, offset)),
+            homes: Homes::default(),
             account: Arc::default(),
             _owner: Arc::new(lease),
         }
@@ -115,6 +118,26 @@ impl NodeMemory {
         }
     }
 
+    /// With the NUMA nodes of all ranks of the layout, before any of them writes: what this one
+    /// writes in the head is to lie on its own, and the parts from now on on those of their writers.
+    pub fn homed_at(self, homes: Homes) -> NodeMemory {
+        if let Some(node) = homes.of_rank(self.me) {
+            let layout = &self.layout;
+            for begin in [layout.fan_header(self.me), layout.fan_data(self.me)] {
+                let of_next = match begin == layout.fan_data(self.me) {
+                    true => layout.fan_data(self.me + 1),
+                    false => layout.fan_header(self.me + 1),
+                };
+                // A page that two ranks share is that of the lower one.
+                let page = room::page_bytes();
+                let [first, end] = [begin, of_next].map(|at| at.next_multiple_of(page));
+                // SAFETY: whole pages of the head, which is mapped.
+                unsafe { homes::prefer(self.at(first), end - first, node) };
+            }
+        }
+        NodeMemory { homes, ..self }
+    }
+
     /// Who fences between what is published and a look at bells.
     pub fn fencing(&self) -> Fencing {
         self.fencing
@@ -127,13 +150,19 @@ impl NodeMemory {
     }
 
     /// The first byte of a part of the layout, mapped on first use with the memory of its first
-    /// `ready` bytes.
-    fn part(&self, part: &Part, ready: usize, what: &dyn Fn() -> String) -> Result<*mut u8> {
+    /// `ready` bytes. Its pages come from the NUMA node `home`, where there is one.
+    fn part(
+        &self,
+        part: &Part,
+        ready: usize,
+        home: Option<u32>,
+        what: &dyn Fn() -> String,
+    ) -> Result<*mut u8> {
         match &self.parts {
             None => Ok(self.at(part.offset)),
             Some((segment, start)) => {
                 let place = (start + part.offset, part.bytes);
-                segment.part(place, ready, &what())
+                segment.part(place, ready, home, &what())
             }
         }
     }
@@ -293,96 +322,6 @@ impl NodeMemory {
     }
 }
 
-impl Source for NodeMemory {
-    fn pair(&self, writer: usize, reader: usize, channel: usize) -> Result<PairMemory> {
-        self.check(&[writer, reader], channel)?;
-        let layout = &self.layout;
-        let part = layout.pair(writer, reader, channel);
-        let what = || pair_name(writer, reader, channel);
-        let base = self.part(&part, FIRST_BYTES, &what)?;
-        // SAFETY: places in the part, zeroed, mapped while `_owner` lives, which the communicator
-        // keeps longer than its connections.
-        Ok(unsafe {
-            let header = base.add(layout.pair_header(writer, reader, channel));
-            let slots = base.add(part.header_bytes);
-            PairMemory::new(header.cast(), slots, layout.slot_bytes)
-        })
-    }
-
-    fn lines(
-        &self,
-        writer: usize,
-        reader: usize,
-        channel: usize,
-        encoding: usize,
-    ) -> Result<LinesMemory> {
-        self.check(&[writer, reader], channel)?;
-        if encoding >= ENCODINGS {
-            return Err(Error::internal("flagged lines of an unknown encoding"));
-        }
-        let part = self.layout.lines((writer, reader), channel, encoding);
-        let what = || pair_name(writer, reader, channel);
-        let base = self.part(&part, FIRST_BYTES, &what)?;
-        // SAFETY: as above; each encoding has a part of its own.
-        Ok(unsafe {
-            let credit = base.add(self.layout.lines_credit((writer, reader), channel));
-            LinesMemory::new(credit.cast(), base.add(part.header_bytes).cast())
-        })
-    }
-
-    fn cast(&self, writer: usize, channel: usize, cast: usize) -> Result<CastMemory> {
-        self.check(&[writer], channel)?;
-        let layout = &self.layout;
-        let part = layout.cast(writer, channel, cast);
-        let name = || cast_name(writer, channel, cast);
-        let base = self.part(&part, part.header_bytes, &name)?;
-        // SAFETY: as above; there is a credit for each rank behind the header.
-        Ok(unsafe {
-            let credits = base.add(size_of::<CastHeader>()).cast_const();
-            let (slots, credits) = (base.add(part.header_bytes), (credits.cast(), layout.ranks));
-            CastMemory::new(base.cast(), credits, slots, layout.slot_bytes)
-        })
-    }
-
-    fn take_small(&self, writer: usize, reader: usize, channel: usize) -> Result<()> {
-        self.check(&[writer, reader], channel)?;
-        let Some((segment, start)) = &self.parts else {
-            return Ok(());
-        };
-        let part = self.layout.pair(writer, reader, channel);
-        let place = (start + part.offset + FIRST_BYTES, SMALL_AREA_BYTES);
-        segment.reserve(place, &pair_name(writer, reader, channel))
-    }
-
-    fn reserve(&self, slots: Slots, place: Range<usize>) -> Result<u64> {
-        let Some((segment, start)) = &self.parts else {
-            return Ok(0);
-        };
-        let (part, area, what) = self.area(slots)?;
-        let part_offset = start + part.offset;
-        let offset = part_offset + area.start + place.start;
-        let place = (offset, place.len());
-        let now = self.account.take(place.1);
-        let taken = segment.reserve(place, &what);
-        taken.inspect_err(|_| self.account.give(place.1))?;
-        segment.populate(part_offset, place);
-        Ok(now)
-    }
-
-    fn give_back(&self, slots: Slots, bytes: usize) -> bool {
-        let (Some((segment, start)), Ok((part, area, _))) = (&self.parts, self.area(slots)) else {
-            return false;
-        };
-        let part_offset = start + part.offset;
-        let place = (part_offset + area.start, area.len());
-        let is_given = segment.give_back(part_offset, place);
-        if is_given {
-            self.account.give(bytes);
-        }
-        is_given
-    }
-}
-
 impl NodeMemory {
     /// The part of what this rank writes, where that lies there, and the name of the connection.
     fn area(&self, slots: Slots) -> Result<(Part, Range<usize>, String)> {
@@ -439,6 +378,8 @@ impl Bell for NodeMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::Source;
+    use crate::wire::layout::{ENCODINGS, SMALL_AREA_BYTES};
 
     /// Pages that tokens touch are taken before, and those that were given back are taken anew.
     #[test]

@@ -368,7 +368,7 @@ mod tests {
             let segments = [make(), make()];
             let part = |segment: &Segment| {
                 let place = (1 << 29, 1 << 16);
-                segment.part(place, 4096, "a test").unwrap()
+                segment.part(place, 4096, None, "a test").unwrap()
             };
             let (one, other) = (part(&segments[0]), part(&segments[1]));
             // SAFETY: both mappings are live, and nobody else has them.

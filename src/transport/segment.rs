@@ -16,6 +16,7 @@
 //! the connections begin at [`Segment::user_offset`].
 
 use super::fork::{self, Fd};
+use super::homes;
 use super::mapped::Mapped;
 use super::pool::{self, Pool, PoolName, PoolPlace};
 use super::register::Registry;
@@ -220,8 +221,8 @@ impl Segment {
 
     /// The address of `bytes` bytes at `offset` (a multiple of a page), which are mapped now if
     /// they are behind the head and nobody in this process has used them before. The first
-    /// `ready_bytes` of them have their memory. Valid while the segment lives. `what` it is for is
-    /// said in errors.
+    /// `ready_bytes` of them have their memory, from the NUMA node `home` where there is one, as all
+    /// others will. Valid while the segment lives. `what` it is for is said in errors.
     ///
     /// # Errors
     /// `SystemError` naming what stands in the way; `InternalError` beyond the segment.
@@ -229,6 +230,7 @@ impl Segment {
         &self,
         (offset, bytes): (usize, usize),
         ready_bytes: usize,
+        home: Option<u32>,
         what: &str,
     ) -> Result<*mut u8> {
         let end = self.end_of(offset, bytes)?;
@@ -241,20 +243,30 @@ impl Segment {
             return Ok(mapped.base.as_ptr());
         }
         let place = self.place(offset);
-        let ready = ready_bytes.min(bytes);
-        match place {
-            Some((file, start)) => {
-                room::reserve(file, (start, ready), what)?;
-                // The rest is there too, and costs nothing before it is touched.
-                room::check_file(what, start + bytes as u64)?;
-                room::grow(file, start + bytes as u64)?;
-            }
-            None => room::check_memory(what, ready)?,
-        }
         let mapped = Mapped::new(place, bytes)?;
+        if let Some(node) = home {
+            // SAFETY: the mapping that was just made.
+            unsafe { homes::prefer(mapped.base(), bytes, node) };
+        }
+        let taken = Segment::take(place, ready_bytes.min(bytes), bytes, what);
+        taken.inspect_err(|_| {
+            // SAFETY: nobody else knows the mapping that was just made.
+            unsafe { mapped.unmap() };
+        })?;
         let base = mapped.base.as_ptr();
         parts.insert(offset, mapped);
         Ok(base)
+    }
+
+    /// Takes the memory of the first `ready` bytes of a part; the others are there too, and cost
+    /// nothing before they are touched.
+    fn take(place: Option<(&Fd, u64)>, ready: usize, bytes: usize, what: &str) -> Result<()> {
+        let Some((file, start)) = place else {
+            return room::check_memory(what, ready);
+        };
+        room::reserve(file, (start, ready), what)?;
+        room::check_file(what, start + bytes as u64)?;
+        room::grow(file, start + bytes as u64)
     }
 
     /// Takes the memory behind `bytes` bytes at `offset` from the system, where its absence is an

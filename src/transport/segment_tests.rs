@@ -78,9 +78,9 @@ fn parts_are_mapped_when_they_are_used_and_the_file_grows() {
     let bytes = || room::size(&file).unwrap() - control;
     assert_eq!((first.mapped(), bytes()), ((0, 4096), 4096));
     let place = (1 << 39, 1 << 20);
-    let here = first.part(place, 4096, "a test").unwrap();
-    assert_eq!(first.part(place, 4096, "a test").unwrap(), here);
-    let there = second.part(place, 4096, "a test").unwrap();
+    let here = first.part(place, 4096, None, "a test").unwrap();
+    assert_eq!(first.part(place, 4096, None, "a test").unwrap(), here);
+    let there = second.part(place, 4096, None, "a test").unwrap();
     // SAFETY: both mappings are live and hold the byte; nobody else has them.
     unsafe {
         *here.add(500_000) = 42;
@@ -88,13 +88,13 @@ fn parts_are_mapped_when_they_are_used_and_the_file_grows() {
     }
     assert_eq!(first.mapped(), (1, 4096 + (1 << 20)));
     assert_eq!(bytes(), (1 << 39) + (1 << 20));
-    let error = first.part((span, 4096), 0, "a test").unwrap_err();
+    let error = first.part((span, 4096), 0, None, "a test").unwrap_err();
     assert!(error.what.contains("of shared memory of"), "{error}");
     let threads = Segment::in_process(4096, span).unwrap();
-    let one = threads.part(place, 4096, "a test").unwrap();
-    assert_eq!(threads.part(place, 4096, "a test").unwrap(), one);
+    let one = threads.part(place, 4096, None, "a test").unwrap();
+    assert_eq!(threads.part(place, 4096, None, "a test").unwrap(), one);
     assert_eq!(
-        threads.part((0, 4096), 0, "the head").unwrap(),
+        threads.part((0, 4096), 0, None, "the head").unwrap(),
         threads.as_ptr()
     );
 }

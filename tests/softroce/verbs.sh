@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # RDMA tests in a virtual machine with software RoCE devices (see `softroce` beside this file).
 #
-#   tests/softroce/verbs.sh [FILTER...]   tests of libkolo_verbs.so and of communicators over it
-#                                         whose names contain a FILTER (as short:: does of both);
-#                                         all without one; a line that says why, where no machine
-#                                         starts
+#   tests/softroce/verbs.sh [FILTER...]   tests of libkolo_verbs.so, of communicators over it, and
+#                                         of memory on two NUMA nodes, whose names contain a FILTER
+#                                         (as short:: does of the first two); all without one; a
+#                                         line that says why, where no machine starts
 #
 # CARGO names the cargo to build with.
 set -euo pipefail
@@ -31,10 +31,11 @@ tests/softroce/softroce run -t "${LIMIT:-900}" -- bash -c '
     conformance=$1 networks=$2
     shift 2
     "$conformance" "$@" --test-threads=1 --nocapture
-    "$networks" "${@:-verbs::}" --test-threads=1 --nocapture
+    [ $# -gt 0 ] || set -- verbs:: homes::
+    "$networks" "$@" --test-threads=1 --nocapture
 ' both "$conformance" "$networks" "$@" | tee "$log"
 # A run that skipped everything proves nothing.
-! grep -q '^skipped: rdma:' "$log"
+! grep -q -e '^skipped: rdma:' -e '^skipped: numa:' "$log"
 # Other filters may mean tests of one of the two.
 case ${1:-} in "" | short::) both=2 ;; *) both=1 ;; esac
 [ "$(grep -c '^test result: ok. [1-9]' "$log")" -ge $both ]

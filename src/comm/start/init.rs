@@ -16,7 +16,7 @@ use super::device;
 use super::device::card::DeviceCard;
 use super::executor::{exec, reach};
 use super::heritage::Kin;
-use super::layout::{head_offset, layout, lengths};
+use super::layout::{head_offset, homes, layout, lengths};
 use super::made::{Made, put_together};
 use super::meet::{GraphText, Met, meet};
 use super::orders::Speech;
@@ -238,7 +238,9 @@ fn share_memory(
     let memory = (Arc::clone(&joined.segment), joined.lease);
     let (offset, me) = (head_offset(&layout), my_rank.index());
     // SAFETY: the segment has the layout's head and parts behind its confirmation lines, zeroed.
-    let node = unsafe { NodeMemory::of(memory, offset, layout, me) }.fenced_by(fencing);
+    let node = unsafe { NodeMemory::of(memory, offset, layout, me) }
+        .fenced_by(fencing)
+        .homed_at(homes(my_rank, places));
     let shared = Shared {
         segment: joined.segment,
         watch: joined.watch,

@@ -1,8 +1,11 @@
 //! How the memory of a node is laid out for a communicator, by its settings.
 
+use crate::base::Rank;
 use crate::config::Settings;
 use crate::plan::Geometry;
 use crate::proxy;
+use crate::topo::{self, RankPlace};
+use crate::transport::homes::Homes;
 use crate::transport::segment::Segment;
 use crate::wire::layout::Layout;
 
@@ -37,6 +40,15 @@ pub(in crate::comm) fn head_offset(layout: &Layout) -> usize {
 pub(in crate::comm) fn lengths(layout: &Layout) -> (usize, usize) {
     let offset = head_offset(layout);
     (offset + layout.head(), offset + layout.total())
+}
+
+/// The NUMA nodes of the ranks of `me`'s node, by rank; those of other nodes have none here.
+pub(in crate::comm) fn homes(me: Rank, places: &[RankPlace]) -> Homes {
+    let mut numa = vec![None; places.len()];
+    for place in topo::local_places(me, places) {
+        numa[place.rank.index()] = place.sharing.numa;
+    }
+    Homes::of(numa)
 }
 
 /// Bytes of a slot of a Simple connection.
