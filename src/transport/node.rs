@@ -119,18 +119,16 @@ impl NodeMemory {
     }
 
     /// With the NUMA nodes of all ranks of the layout, before any of them writes: what this one
-    /// writes in the head is to lie on its own, and the parts from now on on those of their writers.
+    /// writes in the head is to lie on its own, and from now on a part on that of its writer.
     pub fn homed_at(self, homes: Homes) -> NodeMemory {
         if let Some(node) = homes.of_rank(self.me) {
             let layout = &self.layout;
-            for begin in [layout.fan_header(self.me), layout.fan_data(self.me)] {
-                let of_next = match begin == layout.fan_data(self.me) {
-                    true => layout.fan_data(self.me + 1),
-                    false => layout.fan_header(self.me + 1),
-                };
+            let headers = [self.me, self.me + 1].map(|rank| layout.fan_header(rank));
+            let slots = [self.me, self.me + 1].map(|rank| layout.fan_data(rank));
+            for ends in [headers, slots] {
                 // A page that two ranks share is that of the lower one.
                 let page = room::page_bytes();
-                let [first, end] = [begin, of_next].map(|at| at.next_multiple_of(page));
+                let [first, end] = ends.map(|at| at.next_multiple_of(page));
                 // SAFETY: whole pages of the head, which is mapped.
                 unsafe { homes::prefer(self.at(first), end - first, node) };
             }
@@ -431,6 +429,55 @@ mod tests {
         let before = pool.bytes().unwrap();
         memory.take_small(1, reader, channel).unwrap();
         assert_eq!(pool.bytes().unwrap() - before, SMALL_AREA_BYTES as u64);
+    }
+
+    /// Machines with one NUMA node refuse a second one, so only that of rank 0 is seen there.
+    #[test]
+    fn what_a_rank_writes_prefers_its_numa_node() {
+        if homes::policy([0u8].as_ptr()).is_none() {
+            return crate::base::skip::skip("mbind", "the system forbids it");
+        }
+        let layout = Layout {
+            ranks: 3,
+            channels: 1,
+            slot_bytes: 4096,
+            eager_bytes: 4096,
+        };
+        let (segment, _file) = Segment::create((layout.head(), layout.total()), 0, 1).unwrap();
+        let segment = Arc::new(segment);
+        let memory = |me: usize| {
+            let lease = Lease::of(None);
+            // SAFETY: the head and the span are those of the layout, from the beginning on.
+            let memory = unsafe { NodeMemory::of((Arc::clone(&segment), lease), 0, layout, me) };
+            memory.homed_at(Homes::of([Some(0), Some(1), None]))
+        };
+        let is_at_home = |at: *const u8| homes::policy(at) == Some((libc::MPOL_PREFERRED, 1));
+        let (zero, one) = (memory(0), memory(1));
+        let head = |memory: &NodeMemory, offset| is_at_home(memory.at(offset));
+        let fans = [0, 1].map(|rank| [layout.fan_header(rank) + 4096, layout.fan_data(rank)]);
+        assert_eq!(fans[0].map(|at| head(&zero, at)), [true; 2]);
+        assert_eq!(fans[1].map(|at| head(&one, at)), [false; 2]);
+        assert!(!head(&zero, layout.board(0)), "all ranks share its page");
+        // Of a pair the writer counts, whoever comes first, and of one from elsewhere the reader.
+        for (writer, reader, is) in [(0, 1, true), (1, 0, false), (2, 0, true), (2, 1, false)] {
+            for memory in [&one, &zero] {
+                memory.pair(writer, reader, 0).unwrap();
+                memory.lines(writer, reader, 0, 1).unwrap();
+                let parts = [
+                    layout.pair(writer, reader, 0),
+                    layout.lines((writer, reader), 0, 1),
+                ];
+                for part in parts {
+                    let base = memory.part(&part, 0, None, &String::new).unwrap();
+                    assert_eq!(is_at_home(base), is, "{writer} to {reader}");
+                }
+            }
+        }
+        for (writer, is) in [(0, true), (1, false)] {
+            one.cast(writer, 0, 0).unwrap();
+            let base = one.part(&layout.cast(writer, 0, 0), 0, None, &String::new);
+            assert_eq!(is_at_home(base.unwrap()), is, "cast of {writer}");
+        }
     }
 
     #[test]

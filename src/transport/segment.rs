@@ -221,8 +221,8 @@ impl Segment {
 
     /// The address of `bytes` bytes at `offset` (a multiple of a page), which are mapped now if
     /// they are behind the head and nobody in this process has used them before. The first
-    /// `ready_bytes` of them have their memory, from the NUMA node `home` where there is one, as all
-    /// others will. Valid while the segment lives. `what` it is for is said in errors.
+    /// `ready_bytes` of them have their memory, from the NUMA node `home` where there is one, as
+    /// all others will. Valid while the segment lives. `what` it is for is said in errors.
     ///
     /// # Errors
     /// `SystemError` naming what stands in the way; `InternalError` beyond the segment.

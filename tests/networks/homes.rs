@@ -1,8 +1,8 @@
 //! Where the memory between ranks lies on a machine with two NUMA nodes: near its writer.
 //!
 //! Two processes, one on a processor of each NUMA node, exchange data and read in
-//! `/proc/self/numa_maps` where the pages lie. The virtual machine of `tests/softroce` has two; where
-//! there is one, the test says that it is skipped.
+//! `/proc/self/numa_maps` where the pages lie. The virtual machine of `tests/softroce` has two;
+//! where there is one, the test says that it is skipped.
 
 use super::{checked, skip, support};
 use kolo::bootstrap::{NetSettings, UniqueId};

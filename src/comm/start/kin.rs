@@ -33,7 +33,6 @@ use crate::config::Settings;
 use crate::proxy::Watch;
 use crate::topo::{self, RankPlace};
 use crate::transport::cma::Mark;
-use crate::transport::homes::Homes;
 use crate::transport::node::NodeMemory;
 use crate::transport::pool::{Lease, Pool};
 use crate::transport::segment::{self, Key, Nonce, Segment};
@@ -133,7 +132,6 @@ fn memory(
     (layout, me): (Layout, usize),
     nonce: u128,
     fencing: Fencing,
-    homes: Homes,
 ) -> Result<(Arc<Segment>, NodeMemory)> {
     let lengths = layout::lengths(&layout);
     let key = Key::new(Nonce(nonce), Rank(0));
@@ -146,7 +144,7 @@ fn memory(
     // SAFETY: the segment has the layout's head and parts from there on; what a region held before
     // was given back to the system, so all is zero.
     let node = unsafe { NodeMemory::of(memory, offset, layout, me) };
-    Ok((segment, node.fenced_by(fencing).homed_at(homes)))
+    Ok((segment, node.fenced_by(fencing)))
 }
 
 /// A child that is to be made, as one of its members sees it.
@@ -182,9 +180,8 @@ pub(in crate::comm) fn make(
     let inputs = tuning::heard(&tuning::seen(&settings, crowding), &settings, &places)?;
     let nodes = kin.nodes.restricted(members).map_err(Error::internal)?;
     let layout = layout::layout(&settings, places.len() as u32, true);
-    let homes = layout::homes(Rank(child.me), &places);
-    let fencing = parent.node.fencing();
-    let (segment, node) = memory(region, (layout, me), nonce, fencing, homes)?;
+    let (segment, node) = memory(region, (layout, me), nonce, parent.node.fencing())?;
+    let node = node.homed_at(layout::homes(Rank(child.me), &places));
 
     let deaths = Arc::<Deaths>::default();
     let in_first = kin.in_first_of(members);
