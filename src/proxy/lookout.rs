@@ -15,6 +15,7 @@
 //! **Cost.** Two connections in each direction for a node, whatever the number of ranks; no thread
 //! (the service thread tends them) and no traffic while nothing happens but TCP's own probes.
 
+mod ear;
 mod message;
 mod neighbour;
 mod post;
@@ -32,8 +33,9 @@ use crate::transport::net::Handle;
 use crate::transport::net::socket::was_closed;
 use crate::transport::node::NodeMemory;
 use crate::transport::segment::Nonce;
+use ear::Newcomers;
 use message::{MOST_BOARDS, Message, News, token};
-use neighbour::{Heard, Neighbour, Newcomers};
+use neighbour::{Heard, Neighbour};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;

@@ -1,136 +1,19 @@
 //! A lookout's connections with its neighbours in the ring.
 
-use super::message::{MOST_BYTES, Message, News, token};
-use crate::base::clock::{self, Moment};
+use super::ear::{Ear, Newcomers};
+use super::message::{Message, News};
+use crate::base::clock;
 use crate::base::turns;
 use crate::base::{Error, Rank, Result};
-use crate::transport::net::{Connecting, Listener, Receive, RecvComm, Request, SendComm};
+use crate::transport::net::{Connecting, Request, SendComm};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Buffers that are posted at once.
-const POSTED: usize = 8;
-/// How long a newcomer may take to say who it is.
-const NEWCOMER_LIMIT: Duration = Duration::from_secs(10);
 const BYE_PAUSE: Duration = Duration::from_micros(100);
 /// Messages that may wait for a neighbour. Who reads nothing for so long learns no more of what
 /// ranks do at the moment, but still who has stopped the communicator, left it or was lost: of that
 /// there is a message or two for each rank.
 const MOST_QUEUED: usize = 4096;
-
-/// A connection that is heard over. (The fields are dropped in order: the buffers go when nothing
-/// can be received into them any more.)
-pub(super) struct Ear {
-    comm: Box<dyn RecvComm>,
-    posted: VecDeque<(Request, Box<[u8]>)>,
-}
-
-impl Ear {
-    fn new(comm: Box<dyn RecvComm>) -> Result<Ear> {
-        let mut ear = Ear {
-            comm,
-            posted: VecDeque::new(),
-        };
-        for _ in 0..POSTED {
-            ear.post(vec![0; MOST_BYTES].into())?;
-        }
-        Ok(ear)
-    }
-
-    fn post(&mut self, mut buffer: Box<[u8]>) -> Result<()> {
-        let data = buffer.as_mut_ptr();
-        // SAFETY: the boxed bytes do not move, and nobody touches them before the request is done
-        // or the connection is closed, which is before they are dropped.
-        let request = unsafe {
-            let region = self.comm.register(data, MOST_BYTES)?;
-            self.comm.irecv(&[Receive {
-                data,
-                capacity: MOST_BYTES,
-                tag: 0,
-                region,
-            }])?
-        };
-        if let Some(request) = request {
-            self.posted.push_back((request, buffer));
-        }
-        Ok(())
-    }
-
-    /// The next message, if it is here.
-    fn next(&mut self) -> Result<Option<Message>> {
-        let Some((request, _)) = self.posted.front() else {
-            return Ok(None);
-        };
-        let Some(received) = self.comm.test(request)? else {
-            return Ok(None);
-        };
-        let Some((_, buffer)) = self.posted.pop_front() else {
-            return Ok(None);
-        };
-        let length = received.bytes().first().copied().unwrap_or(0);
-        let message = Message::decode(&buffer[..length]);
-        self.post(buffer)?;
-        let garbled = || Error::internal("a lookout said something that cannot be understood");
-        message.ok_or_else(garbled).map(Some)
-    }
-}
-
-/// Those who have connected and not said who they are.
-pub(super) struct Newcomers {
-    listener: Option<Box<dyn Listener>>,
-    ears: Vec<(Ear, Moment)>,
-}
-
-impl Newcomers {
-    pub fn new(listener: Box<dyn Listener>) -> Newcomers {
-        Newcomers {
-            listener: Some(listener),
-            ears: Vec::new(),
-        }
-    }
-
-    /// Accepts, and returns who has said that it belongs to the communicator.
-    pub fn look(&mut self, nonce: u128) -> Vec<(u32, Ear)> {
-        // A listener that fails lets nobody in any more; those who are in are not harmed.
-        while let Some(Ok(Some(comm))) = self.listener.as_mut().map(|door| door.accept()) {
-            if let Ok(ear) = Ear::new(comm) {
-                self.ears.push((ear, clock::now()));
-            }
-        }
-        let mut known = Vec::new();
-        let mut index = 0;
-        while index < self.ears.len() {
-            let (ear, since) = &mut self.ears[index];
-            match ear.next() {
-                Ok(None) if !since.past(NEWCOMER_LIMIT) => index += 1,
-                Ok(Some(message)) => {
-                    let (ear, _) = self.ears.swap_remove(index);
-                    if message.news == News::Hello(token(nonce, message.origin)) {
-                        known.push((message.origin, ear));
-                    }
-                }
-                _ => drop(self.ears.swap_remove(index)),
-            }
-        }
-        known
-    }
-
-    pub fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
-        let listens = self.listener.as_ref().is_none_or(|door| door.watch(set));
-        self.ears.iter().for_each(|(ear, _)| {
-            ear.comm.watch(set);
-        });
-        listens && self.ears.is_empty()
-    }
-
-    /// Leaves nobody here, and nobody who listens.
-    pub fn take(&mut self) -> Newcomers {
-        Newcomers {
-            listener: self.listener.take(),
-            ears: std::mem::take(&mut self.ears),
-        }
-    }
-}
 
 /// The way to a neighbour.
 enum Mouth {
@@ -296,7 +179,7 @@ impl Neighbour {
             }
             Mouth::Up(_) => {}
         }
-        let heard = self.ear.as_ref().is_none_or(|ear| ear.comm.watch(set));
+        let heard = self.ear.as_ref().is_none_or(|ear| ear.watch(set));
         heard && self.failed.is_none()
     }
 
@@ -309,7 +192,7 @@ impl Neighbour {
         };
         self.departed |= self.look().iter().any(is_end) || self.is_in_doubt();
         if let Some(ear) = &mut self.ear {
-            ear.comm.acknowledge();
+            ear.acknowledge();
         }
         if self.departed {
             return true;
@@ -365,6 +248,7 @@ pub(super) fn part(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proxy::lookout::message::token;
     use crate::proxy::patience::BYE_LIMIT;
     use crate::transport::net::Net;
     use crate::transport::net::socket::{SocketNet, SocketOptions};
