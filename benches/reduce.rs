@@ -74,7 +74,7 @@ fn params(op: ReduceOp, dtype: DataType, stream: bool) -> FoldParams {
         .to_ne_bytes(),
         divisor: NonZeroU32::new(2).filter(|_| op == ReduceOp::Avg),
         stream_mask: if stream { u64::MAX } else { 0 },
-        user: None,
+        ..FoldParams::default()
     }
 }
 

@@ -42,8 +42,11 @@ unsafe impl Sync for UserFunction {}
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FoldParams {
     /// Bit `i` set: source `i` is multiplied by `scalar` when loaded. [`ReduceOp::PreMulSum`]
-    /// only; 0 for every other operation. Sources from number 64 on cannot be scaled.
+    /// only; 0 for every other operation.
     pub pre_scale_mask: u64,
+    /// Of the sources from number 64 on, for which the mask has no bits, this one is multiplied,
+    /// too; 0 if none is. More are never needed: a rank scales its own input alone.
+    pub pre_scale_beyond: usize,
     /// The factor, in the data type and the machine's byte order, in the first bytes.
     pub scalar: [u8; 16],
     /// The result is divided by this before it is written. [`ReduceOp::Avg`] only; `None` for

@@ -90,14 +90,14 @@ pub(super) fn modes<V: Lanes>() -> Option<SameModes> {
 #[inline(always)]
 pub(super) fn scales<O: Operation>(params: &FoldParams) -> bool {
     debug_assert!(
-        O::PRE || params.pre_scale_mask == 0,
+        O::PRE || !pre_scales(params),
         "only a pre-multiplied sum scales its sources"
     );
     debug_assert!(
         O::POST || params.divisor.is_none(),
         "only an average divides"
     );
-    (O::PRE && params.pre_scale_mask != 0) || (O::POST && params.divisor.is_some())
+    (O::PRE && pre_scales(params)) || (O::POST && params.divisor.is_some())
 }
 
 /// Folds `count` elements of several sources; see [`super::FoldFn`].
@@ -364,7 +364,7 @@ unsafe fn read<V: Lanes, O: Operation, const U: usize>(
         for (u, lanes) in lanes.iter_mut().enumerate().skip(1) {
             *lanes = V::load(from.add(u * stride));
         }
-        if O::PRE && is_set(params.pre_scale_mask, index) {
+        if O::PRE && is_scaled(params, index) {
             let scalar = V::splat(&params.scalar);
             for lanes in &mut lanes {
                 *lanes = lanes.mul(scalar);
@@ -396,7 +396,7 @@ unsafe fn singles<E: Arithmetic, O: Operation>(
                     .read_unaligned()
             };
             let value = value.widen();
-            if O::PRE && is_set(params.pre_scale_mask, index) {
+            if O::PRE && is_scaled(params, index) {
                 E::mul(value, scalar_of::<E>(&params.scalar).widen())
             } else {
                 value
@@ -423,6 +423,18 @@ unsafe fn singles<E: Arithmetic, O: Operation>(
 #[inline(always)]
 fn is_set(mask: u64, index: usize) -> bool {
     index < 64 && mask >> index & 1 != 0
+}
+
+/// Whether any source is multiplied by the scalar.
+#[inline(always)]
+fn pre_scales(params: &FoldParams) -> bool {
+    params.pre_scale_mask != 0 || params.pre_scale_beyond != 0
+}
+
+/// Whether this source is.
+#[inline(always)]
+fn is_scaled(params: &FoldParams, index: usize) -> bool {
+    is_set(params.pre_scale_mask, index) || (index >= 64 && index == params.pre_scale_beyond)
 }
 
 /// Orders streaming stores before every later store, so that a flag that is published afterwards

@@ -154,8 +154,8 @@ fn go_on(op: &mut Op, exec: &mut Exec) -> Result<Step> {
     Ok(Step::Moved)
 }
 
-/// Whether arrived blocks are folded in the order of ranks. Only the first 64 sources of a fold can
-/// be scaled: with more ranks the own one, which is, comes first.
+/// Whether arrived blocks are folded in the order of ranks. With a factor and more than 64 ranks,
+/// the own one, which alone is scaled, comes first.
 fn fold_keeps_order(combine: &Combine, nranks: u32) -> bool {
     !combine.is_pre_scaled() || nranks <= 64
 }

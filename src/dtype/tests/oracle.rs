@@ -89,7 +89,8 @@ pub(super) fn element(dtype: DataType, bytes: &[u8], index: usize) -> u128 {
 
 /// The result of a fold for one element: the bits of each source in list order.
 pub(super) fn fold(dtype: DataType, op: ReduceOp, srcs: &[u128], params: &FoldParams) -> u128 {
-    let scales = params.pre_scale_mask != 0 || params.divisor.is_some();
+    let pre_scales = params.pre_scale_mask != 0 || params.pre_scale_beyond != 0;
+    let scales = pre_scales || params.divisor.is_some();
     if srcs.len() == 1 && !scales {
         return srcs[0];
     }
@@ -109,7 +110,10 @@ pub(super) fn fold(dtype: DataType, op: ReduceOp, srcs: &[u128], params: &FoldPa
 
 /// Whether the source with this number is multiplied by the scalar.
 pub(super) fn is_scaled(params: &FoldParams, index: usize) -> bool {
-    index < 64 && params.pre_scale_mask & (1 << index) != 0
+    match index {
+        0..64 => params.pre_scale_mask & (1 << index) != 0,
+        _ => index == params.pre_scale_beyond,
+    }
 }
 
 /// The integer of these bits.

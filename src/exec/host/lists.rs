@@ -1,6 +1,7 @@
 //! The places of one fold, kept from step to step so that none allocates.
 
 use super::launch::Launch;
+use crate::dtype::FoldParams;
 use crate::exec::reach::Base;
 use crate::plan::{Operand, POST_SCALE, PRE_SCALE, Protocol, Space, Step, StepOp};
 
@@ -34,6 +35,18 @@ pub struct Private {
     pub dsts: Vec<*mut u8>,
 }
 
+/// Has source number `index` of a fold scaled. Plans of many ranks fold more sources than a mask
+/// has bits, and the own input stands where its rank does.
+#[inline]
+fn scale(params: &mut FoldParams, index: usize) {
+    if index < 64 {
+        params.pre_scale_mask |= 1 << index;
+        return;
+    }
+    debug_assert_eq!(params.pre_scale_beyond, 0, "a rank has one input");
+    params.pre_scale_beyond = index;
+}
+
 impl Lists {
     /// Folds or copies `count` elements between the places that `place` gives for each source and
     /// then each destination, in order. A null destination is left out.
@@ -53,7 +66,7 @@ impl Lists {
         let kernel = &launch.kernel;
         let element_bytes = kernel.element_bytes;
         let mut params = kernel.params;
-        params.pre_scale_mask = 0;
+        (params.pre_scale_mask, params.pre_scale_beyond) = (0, 0);
         params.stream_mask = 0;
         let streams = count * element_bytes >= launch.stream_bytes
             && launch.plan.protocol == Protocol::Simple;
@@ -63,12 +76,13 @@ impl Lists {
         for operand in plan.list(step.srcs) {
             let place = place(operand);
             if operand.space == Space::Input && kernel.pre_scaled && step.flags & PRE_SCALE != 0 {
-                params.pre_scale_mask |= 1 << self.srcs.len();
+                scale(&mut params, self.srcs.len());
             }
             self.srcs.push(place.cast_const());
         }
         params.divisor = kernel.divisor.filter(|_| step.flags & POST_SCALE != 0);
-        let scaled = params.divisor.is_some() || params.pre_scale_mask != 0;
+        let pre_scaled = params.pre_scale_mask != 0 || params.pre_scale_beyond != 0;
+        let scaled = params.divisor.is_some() || pre_scaled;
         let copies = step.op == StepOp::Copy && !scaled;
         for operand in plan.list(step.dsts) {
             let place = place(operand);
@@ -167,5 +181,32 @@ impl Private {
     /// Whether the source at `place` must be fetched: its address says nothing here.
     pub fn has(&self, place: usize) -> bool {
         self.sources.iter().any(|source| source.0 == place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::{self, DataType, ReduceOp};
+
+    /// As ranks of large nodes fold: everybody's input, the own one in its place.
+    #[test]
+    fn the_own_input_is_scaled_wherever_it_stands() {
+        let values: Vec<i64> = (0..300).map(|rank| 7 * rank + 1).collect();
+        let srcs: Vec<*const u8> = values
+            .iter()
+            .map(|value| std::ptr::from_ref(value).cast())
+            .collect();
+        let fold = dtype::fold(DataType::Int64, ReduceOp::PreMulSum).unwrap();
+        for own in [0, 1, 63, 64, 65, 127, 255, 299] {
+            let mut params = FoldParams::default();
+            params.scalar[..8].copy_from_slice(&1000_i64.to_ne_bytes());
+            scale(&mut params, own);
+            let mut sum = -1_i64;
+            // SAFETY: every source and the result are one element.
+            unsafe { fold(&srcs, &[(&raw mut sum).cast()], 1, &params) };
+            let expected = values.iter().sum::<i64>() + 999 * values[own];
+            assert_eq!(sum, expected, "number {own}");
+        }
     }
 }
