@@ -27,7 +27,7 @@ use crate::base::clock::{self, Moment};
 use crate::base::{Error, Rank, Result};
 use crate::proxy::attended::Attended;
 use crate::proxy::death;
-use crate::proxy::patience::{BYE_LIMIT, lock_at_exit};
+use crate::proxy::patience::{BYE_LIMIT, lock_at_exit, try_lock};
 use crate::proxy::service::{self, Alarm, OnDeath, Staying, Watch};
 use crate::transport::net::Handle;
 use crate::transport::net::socket::was_closed;
@@ -185,8 +185,13 @@ impl Lookout {
     /// whether the other nodes know it. Others of its node mostly end at the same time, and their
     /// ends are told too where they come before the last look.
     pub fn end(&self, is_last: bool) -> bool {
-        let state = lock_at_exit(&self.state).filter(|state| !state.left && !state.stays);
-        let Some(mut state) = state else { return true };
+        // Whoever has it may have been stopped for good: whoever exits asks again, within limits.
+        let Some(mut state) = try_lock(&self.state) else {
+            return false;
+        };
+        if state.left || state.stays {
+            return true;
+        }
         let is_over = |rank: &Rank| self.has_left(rank.0) || self.has_ended(rank.0);
         if !is_last && !self.crew.mates.iter().all(is_over) {
             return false;
@@ -399,7 +404,7 @@ impl Staying for Lookout {
     }
 
     fn exit(&self, behind: &[Rank], text: &str, limit: Duration) {
-        let Some(mut state) = lock_at_exit(&self.state).filter(|state| !state.left) else {
+        let Some(mut state) = lock_at_exit(&self.state, limit).filter(|state| !state.left) else {
             return;
         };
         let behind: Vec<Rank> = behind

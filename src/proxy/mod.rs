@@ -41,4 +41,5 @@ mod stopped;
 
 pub use attended::Attended;
 pub use join::{Joined, LocalGroup, join};
+pub use patience::try_lock;
 pub use service::{OnDeath, Watch};

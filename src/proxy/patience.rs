@@ -6,7 +6,7 @@ use crate::base::shortage::no_descriptor;
 use crate::base::turns;
 use crate::bootstrap::Bootstrap;
 use std::io;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
 /// How often a connection that the other side closed is tried. (A service drops its oldest
@@ -24,19 +24,37 @@ pub(super) const LATE: Duration = Duration::from_secs(60);
 pub(super) const END_LATE: Duration = Duration::from_secs(10);
 /// How long the goodbyes of lookouts may take.
 pub(super) const BYE_LIMIT: Duration = Duration::from_secs(1);
-/// How often an exiting process tries to get a lock.
-const EXIT_TRY_COUNT: usize = 1000;
+/// How long an exiting process tries to get a lock.
+pub(super) const EXIT_LOCK_LIMIT: Duration = Duration::from_millis(250);
+/// Between two tries.
+const EXIT_LOCK_PAUSE: Duration = Duration::from_micros(100);
 
-/// A lock for a process that exits. Another thread holds it for microseconds, unless it was stopped
-/// for good meanwhile: an exit must not hang on that.
-pub(super) fn lock_at_exit<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    for _ in 0..EXIT_TRY_COUNT {
-        if let Ok(guard) = mutex.try_lock() {
-            return Some(guard);
-        }
-        std::thread::yield_now();
+/// A lock for a process that exits, at most waited for until `limit`, or [`EXIT_LOCK_LIMIT`].
+/// Another thread holds it for microseconds, or until the system lets it go on, unless it was
+/// stopped for good meanwhile: an exit must not hang on that.
+pub(super) fn lock_at_exit<T>(mutex: &Mutex<T>, limit: Duration) -> Option<MutexGuard<'_, T>> {
+    within(limit.min(EXIT_LOCK_LIMIT), || try_lock(mutex))
+}
+
+/// The lock, if nobody has it. One whose holder has panicked is as good as any.
+pub fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
     }
-    None
+}
+
+/// Tries at least once, and until `limit` is over, however often that is.
+fn within<T>(limit: Duration, mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
+    let start = clock::now();
+    loop {
+        let got = attempt();
+        if got.is_some() || start.past(limit) {
+            return got;
+        }
+        turns::sleep(EXIT_LOCK_PAUSE);
+    }
 }
 
 /// How long others are waited for.
@@ -169,5 +187,43 @@ pub(super) fn persist<T>(
             }
             other => return other,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// On a busy node many tries pass while the holder waits for its turn.
+    #[test]
+    fn a_lock_is_tried_for_a_time_and_not_so_often() {
+        let mut tries = 0;
+        let mut nth = |count: u32| {
+            tries += 1;
+            (tries == count).then_some(count)
+        };
+        assert_eq!(within(LATE, || nth(3000)), Some(3000));
+        let mut tries = 0;
+        let in_vain = within(Duration::ZERO, || {
+            tries += 1;
+            None::<()>
+        });
+        assert_eq!((in_vain, tries), (None, 1));
+    }
+
+    #[test]
+    fn who_panicked_has_let_go_of_a_lock() {
+        let mutex = Mutex::new(5);
+        let held = mutex.lock().unwrap();
+        assert!(try_lock(&mutex).is_none() && lock_at_exit(&mutex, Duration::ZERO).is_none());
+        drop(held);
+        std::thread::scope(|scope| {
+            let panics = scope.spawn(|| {
+                let _held = mutex.lock().unwrap();
+                std::panic::resume_unwind(Box::new(()));
+            });
+            assert!(panics.join().is_err());
+        });
+        assert_eq!(*lock_at_exit(&mutex, Duration::ZERO).unwrap(), 5);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::base::{Error, Rank};
 use crate::proxy::service::{EndStep, OnEnd};
-use crate::proxy::{OnDeath, death};
+use crate::proxy::{OnDeath, death, try_lock};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// A communicator that hears of deaths.
@@ -23,9 +23,6 @@ pub(in crate::comm) trait Hears: Send + Sync {
     /// It cannot go on, for this reason.
     fn hears(&self, error: &Error);
 }
-
-/// How often an exiting process tries to get a lock.
-const EXIT_TRIES: usize = 1000;
 
 /// Where the news goes.
 #[derive(Default)]
@@ -92,15 +89,10 @@ impl Deaths {
 
     /// This process exits: the ranks here of this communicator and of its children may leave so.
     fn end(&self, step: EndStep, is_last: bool) -> bool {
-        // Whoever has it may have been stopped for good.
-        let known = (0..EXIT_TRIES).find_map(|_| match self.0.try_lock() {
-            Ok(known) => Some(known),
-            Err(_) => {
-                std::thread::yield_now();
-                None
-            }
-        });
-        let Some(known) = known else { return true };
+        // Whoever has it may have been stopped for good: whoever exits asks again, within limits.
+        let Some(known) = try_lock(&self.0) else {
+            return false;
+        };
         let hearer = known.hearer.as_ref().and_then(Weak::upgrade);
         let children = known.children.clone();
         drop(known);
@@ -180,7 +172,7 @@ impl Deaths {
 
 #[cfg(test)]
 mod tests {
-    use super::Deaths;
+    use super::{Deaths, EndStep};
     use crate::base::Rank;
     use crate::comm::{CommConfig, Communicator};
     use std::sync::Arc;
@@ -207,6 +199,17 @@ mod tests {
         );
         assert!(!after_abort.contains("died"), "{after_abort}");
         assert!(alone.contains("rank 1 died: process 7"), "{alone}");
+    }
+
+    /// Another thread has what the exit needs to know, for however many looks.
+    #[test]
+    fn an_end_is_not_done_while_another_thread_is_at_it() {
+        let deaths = Arc::new(Deaths::default());
+        let at_end = deaths.at_end();
+        let held = deaths.0.lock().unwrap();
+        assert!(!at_end(EndStep::Note, false) && !at_end(EndStep::Tell, false));
+        drop(held);
+        assert!(at_end(EndStep::Note, false));
     }
 
     /// Whether the news comes before the communicator or behind it.

@@ -22,8 +22,6 @@ use crate::proxy::service::{Alarm, EndStep};
 
 /// Passes over the network between two looks at the kernels, and in one look of an exit.
 const PASSES: u32 = 256;
-/// How often an exit tries to get hold of what a driver may have.
-const TRIES: u32 = 1000;
 
 /// Whether anything of a rank is in flight, at a look of its exit.
 enum LeftToDo {
@@ -32,6 +30,9 @@ enum LeftToDo {
     OnItsWay,
     /// A call, or what others send through it.
     Inside,
+    /// Nobody can tell: another thread is inside, with a look at what is under way or with a call,
+    /// or this very one is.
+    Unseen,
 }
 
 /// The process of this rank exits with status 0: the rank leaves so, if nothing is in flight.
@@ -48,7 +49,7 @@ pub(super) fn end(queue: &Queue, step: EndStep, is_last: bool) -> bool {
                 queue.node.wake_others();
                 true
             }
-            LeftToDo::OnItsWay => false,
+            LeftToDo::OnItsWay | LeftToDo::Unseen => false,
             LeftToDo::Inside => true,
         },
         (EndStep::Tell, true) => queue.network.as_ref().is_none_or(|it| it.end(is_last)),
@@ -58,16 +59,8 @@ pub(super) fn end(queue: &Queue, step: EndStep, is_last: bool) -> bool {
 
 /// One look at what is in flight.
 fn left_to_do(queue: &Queue) -> LeftToDo {
-    // Else a call is inside, of which nobody knows how far it is, perhaps of this very thread.
-    let exec = (0..TRIES).find_map(|_| {
-        let exec = queue.exec.driver();
-        if exec.is_none() {
-            std::thread::yield_now();
-        }
-        exec
-    });
-    let Some(mut exec) = exec else {
-        return LeftToDo::Inside;
+    let Some(mut exec) = queue.exec.driver() else {
+        return LeftToDo::Unseen;
     };
     let device = exec.device.as_deref_mut();
     let is_quiet = device.is_none_or(|on| matches!(on.engine.is_quiet(), Ok(true)));
@@ -151,6 +144,7 @@ mod tests {
     use crate::comm::RawCalls;
     use crate::comm::{Call, Collective, CommConfig, Communicator, RedOp, Stream};
     use crate::dtype::DataType;
+    use crate::proxy::service::EndStep;
     use std::time::Duration;
 
     /// Two ranks, each on a node of its own.
@@ -175,6 +169,23 @@ mod tests {
             let joined = joining.into_iter().map(|it| it.join().expect("no panic"));
             joined.collect::<Result<_>>().expect("communicators")
         })
+    }
+
+    /// Whoever is inside may be there for a moment only: the exit looks again.
+    #[test]
+    fn an_exit_looks_again_while_a_thread_is_inside() {
+        let comms = Communicator::init_all(1, &CommConfig::default()).unwrap();
+        let (queue, looks) = (&comms[0].queue, |is_last| {
+            super::end(&comms[0].queue, EndStep::Note, is_last)
+        });
+        let inside = queue.exec.driver().expect("nobody is inside");
+        assert!(!looks(false) && !looks(true));
+        assert!(
+            !queue.node.board(0).has_ended(),
+            "nobody knows what is in flight"
+        );
+        drop(inside);
+        assert!(looks(false) && queue.node.board(0).has_ended());
     }
 
     /// Nothing but the news comes: no connection ends, and nobody waits in a call.

@@ -1,15 +1,15 @@
 //! Last duties of a process that exits: it tells the others, and where its ranks have left, others
 //! may need it all the same.
 
-use super::super::patience::{BYE_LIMIT, END_LATE, lock_at_exit};
-use super::super::state::{EndStep, OnEnd, exits, posts, proxied};
+use super::super::patience::{BYE_LIMIT, END_LATE, EXIT_LOCK_LIMIT, lock_at_exit};
+use super::super::state::{EndStep, OnEnd, State, exits, posts, proxied};
 use super::super::stopped::{STOPPED_LIMIT, Stopped};
 use super::Service;
 use super::start::SERVICE;
 use crate::base::turns;
 use crate::base::{Rank, caught, clock};
 use crate::transport::segment::Nonce;
-use std::sync::Once;
+use std::sync::{MutexGuard, Once};
 use std::time::Duration;
 
 // SAFETY: the declaration is that of glibc, the C library of all systems that kolo is built for.
@@ -62,13 +62,13 @@ extern "C" fn on_exit(status: libc::c_int, _: *mut libc::c_void) {
             end(service);
         }
         // Who waits for this process in the same way need not.
-        if let Some(state) = lock_at_exit(&service.state) {
+        if let Some(state) = lock(service) {
             exits::announce_exit(&state, status);
         }
         if status == 0 {
             await_senders(service);
         }
-        let staying = lock_at_exit(&service.state).map(|state| posts::staying(&state));
+        let staying = lock(service).map(|state| posts::staying(&state));
         let (start, pid) = (clock::now(), service.pid);
         for last in staying.iter().flatten() {
             let text = format!(
@@ -79,6 +79,11 @@ extern "C" fn on_exit(status: libc::c_int, _: *mut libc::c_void) {
             last.keeper.exit(&last.behind, &text, left);
         }
     }
+}
+
+/// State of the service, unless whoever has it does not let go.
+fn lock(service: &Service) -> Option<MutexGuard<'_, State>> {
+    lock_at_exit(&service.state, EXIT_LOCK_LIMIT)
 }
 
 /// Takes a step of the end for all communicators side by side, until `is_over`: one that cannot
@@ -120,7 +125,7 @@ pub fn see_off(service: &Service, nonce: Nonce) {
 
 /// Has the ranks of this process leave that have nothing in flight.
 fn end(service: &Service) {
-    let ending = lock_at_exit(&service.state).map(|state| exits::ending(&state));
+    let ending = lock(service).map(|state| exits::ending(&state));
     let ending = ending.unwrap_or_default();
     let start = clock::now();
     for (step, limit) in [(EndStep::Note, NOTE_LIMIT), (EndStep::Tell, END_LIMIT)] {
@@ -132,8 +137,8 @@ fn await_senders(service: &Service) {
     let (start, mut warned) = (clock::now(), false);
     let mut stopped = Stopped::new(STOPPED_LIMIT);
     loop {
-        let (open, pids): (Vec<Rank>, Vec<u32>) =
-            proxied::left_open(&service.lock()).into_iter().unzip();
+        let left_open = lock(service).map(|state| proxied::left_open(&state));
+        let (open, pids): (Vec<Rank>, Vec<u32>) = left_open.unwrap_or_default().into_iter().unzip();
         if open.is_empty() {
             return;
         }
