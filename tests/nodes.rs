@@ -14,6 +14,8 @@ mod bits;
 mod blocks;
 #[path = "ranks/bounded.rs"]
 mod bounded;
+#[path = "ranks/cases.rs"]
+mod cases;
 #[path = "ranks/circles.rs"]
 mod circles;
 mod drawn;

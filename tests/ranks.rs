@@ -13,6 +13,8 @@ mod bits;
 mod blocks;
 #[path = "ranks/bounded.rs"]
 mod bounded;
+#[path = "ranks/cases.rs"]
+mod cases;
 #[path = "ranks/circles.rs"]
 mod circles;
 #[path = "ranks/devices.rs"]

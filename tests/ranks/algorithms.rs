@@ -1,16 +1,16 @@
 //! Every algorithm for every collective, forced in turn, with real data: all types and operations
 //! at small sizes, some large ones in several rounds, on one node and on several imagined ones.
 //!
-//! Data and expected results are those of `kolo perf`: they are computed in integers, by none of
-//! the code under test. Receive buffers are poisoned, and every rank checks all that it holds.
+//! Data and expected results are those of `kolo perf` ([`super::cases`]).
 
+use super::cases::{Case, Known};
 use super::support::ranks;
 use crate::drawn;
 use kolo::algo::{Entry, REGISTRY};
 use kolo::comm::Inspect;
 use kolo::comm::RawCalls;
 use kolo::comm::{Call, Communicator, RedOp};
-use kolo::dtype::known::{Data, POISON, Pattern};
+use kolo::dtype::known::Data;
 use kolo::dtype::{DataType, ReduceOp};
 use kolo::plan::Collective;
 use kolo::tune::ProtocolChoice;
@@ -23,132 +23,6 @@ const RANKS_ON_NODES: &[u32] = &[2, 3];
 const DRAWN: usize = 2;
 /// Elements of the large calls: several rounds of the small buffers, and no multiple of anything.
 const LARGE: [usize; 3] = [4_099, 20_011, 50_023];
-
-/// One call to make.
-#[derive(Clone, Copy)]
-struct Case {
-    collective: Collective,
-    data: Data,
-    count: usize,
-    root: u32,
-    in_place: bool,
-}
-
-/// Bytes that begin at a multiple of 8.
-struct Buffer {
-    words: Vec<u64>,
-    bytes: usize,
-}
-
-impl Buffer {
-    fn poisoned(bytes: usize) -> Buffer {
-        let words = vec![u64::from_ne_bytes([POISON; 8]); bytes / 8 + 2];
-        Buffer { words, bytes }
-    }
-
-    fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: the words are initialised bytes, more than `self.bytes` of them.
-        unsafe { std::slice::from_raw_parts_mut(self.words.as_mut_ptr().cast(), self.bytes) }
-    }
-}
-
-impl Case {
-    fn blocks(&self, n: usize) -> (usize, usize) {
-        match self.collective {
-            Collective::AllGather | Collective::Gather => (1, n),
-            Collective::ReduceScatter | Collective::Scatter => (n, 1),
-            Collective::AllToAll => (n, n),
-            Collective::Barrier => (0, 0),
-            _ => (1, 1),
-        }
-    }
-
-    /// Data that `rank` must hold in block `block` of its output; `None` where it keeps what it
-    /// has.
-    fn wanted(&self, rank: u32, block: u32) -> Option<(Pattern, usize)> {
-        let count = self.count;
-        let at_root = rank == self.root;
-        let whole = |from: u32, elements: usize| self.data.input(from, elements);
-        let n = self.data.nranks as usize;
-        let op = || self.data.op.expect("reduces");
-        let sum = |elements| self.data.reduced_of(op(), self.data.nranks, elements);
-        let prefix = |ranks: u32| (self.data.reduced_of(op(), ranks, count), 0);
-        match self.collective {
-            Collective::AllReduce => Some((sum(count), 0)),
-            Collective::Reduce => at_root.then(|| (sum(count), 0)),
-            Collective::ReduceScatter => Some((sum(count * n), rank as usize * count)),
-            Collective::Broadcast => Some((whole(self.root, count), 0)),
-            Collective::AllGather => Some((whole(block, count), 0)),
-            Collective::Gather => at_root.then(|| (whole(block, count), 0)),
-            Collective::Scatter => Some((whole(self.root, count * n), rank as usize * count)),
-            Collective::AllToAll => Some((whole(block, count * n), rank as usize * count)),
-            Collective::Scan => Some(prefix(rank + 1)),
-            Collective::Exscan => (rank > 0).then(|| prefix(rank)),
-            _ => None,
-        }
-    }
-
-    /// Makes the call, and counts wrong elements.
-    fn run(&self, comm: &Communicator, op: RedOp) -> Result<u64, kolo::base::Error> {
-        let (rank, n) = (comm.rank(), comm.nranks() as usize);
-        let size = self.data.dtype.size_bytes();
-        let block = self.count * size;
-        let (inputs, outputs) = self.blocks(n);
-        let mut send = Buffer::poisoned(inputs * block);
-        let mut recv = Buffer::poisoned(outputs * block);
-        let mine = self.data.input(rank, inputs * self.count);
-        let (from, to) = match self.in_place {
-            false => {
-                mine.fill(0, send.bytes());
-                (send.bytes().as_mut_ptr(), recv.bytes().as_mut_ptr())
-            }
-            // The smaller buffer lies in the larger one.
-            true if outputs >= inputs => {
-                let at = if outputs > inputs {
-                    rank as usize * block
-                } else {
-                    0
-                };
-                mine.fill(0, &mut recv.bytes()[at..at + inputs * block]);
-                (recv.bytes()[at..].as_mut_ptr(), recv.bytes().as_mut_ptr())
-            }
-            true => {
-                mine.fill(0, send.bytes());
-                let at = rank as usize * block;
-                (send.bytes().as_mut_ptr(), send.bytes()[at..].as_mut_ptr())
-            }
-        };
-        let call = Call {
-            collective: self.collective,
-            send: from,
-            recv: to,
-            count: self.count,
-            dtype: self.data.dtype,
-            op,
-            peer: self.root,
-        };
-        // SAFETY: the buffers hold the blocks of the call and outlive it.
-        unsafe { comm.enqueue(&call, None)? };
-        let mut wrong = 0;
-        for number in 0..outputs as u32 {
-            // SAFETY: `to` points to `outputs` blocks of a live buffer.
-            let found = unsafe {
-                std::slice::from_raw_parts(to.add(number as usize * block).cast_const(), block)
-            };
-            // What a call has no result for stays as it was: in place, this rank's data.
-            let held = self.in_place && (outputs == inputs || number == rank);
-            wrong += match self.wanted(rank, number) {
-                Some((pattern, first)) => pattern.wrong(first, found),
-                None if held => mine.wrong(0, found),
-                None => Pattern::poison(size).wrong(0, found),
-            };
-        }
-        if !self.in_place {
-            wrong += mine.wrong(0, send.bytes());
-        }
-        Ok(wrong)
-    }
-}
 
 /// All calls of one algorithm on one communicator.
 fn every_call(comm: &Communicator, entry: &Entry, what: &str) {
@@ -176,7 +50,7 @@ fn every_call(comm: &Communicator, entry: &Entry, what: &str) {
         for &in_place in places {
             case.in_place = in_place;
             let wrong = case
-                .run(comm, handle)
+                .run(comm, handle, &Known::of(n))
                 .unwrap_or_else(|error| panic!("{what}: {error}"));
             let (rank, root) = (comm.rank(), case.root);
             assert_eq!(
@@ -357,7 +231,11 @@ fn what_is_forced_is_what_runs() {
                 root: 0,
                 in_place: false,
             };
-            assert_eq!(case.run(comm, RedOp::SUM).expect("runs"), 0);
+            assert_eq!(
+                case.run(comm, RedOp::SUM, &Known::of(comm.nranks()))
+                    .expect("runs"),
+                0
+            );
             let shape = Shape {
                 collective,
                 algorithm,
@@ -405,7 +283,7 @@ fn over_lines(comm: &Communicator, entry: &Entry, protocol: ProtocolChoice) {
                 entry.collective.name(),
                 choice.algorithm.name()
             );
-            let wrong = case.run(comm, RedOp::SUM);
+            let wrong = case.run(comm, RedOp::SUM, &Known::of(comm.nranks()));
             let wrong = wrong.unwrap_or_else(|error| panic!("{what}: {error}"));
             assert_eq!(
                 wrong,
