@@ -20,8 +20,8 @@ CARGO = os.environ.get("CARGO", "cargo")
 AT_A_TIME = 3
 # The longest programs come first, so that none of them is left over at the end.
 FIRST = ("plans", "ranks", "cli", "bootstrap", "nodes", "fortran", "tuner", "comm", "net",
-         "faults", "cuda", "interleavings", "kolo", "bundle", "abi", "mismatches", "dtype", "shm",
-         "simulator")
+         "faults", "cuda", "large", "interleavings", "kolo", "bundle", "abi", "mismatches", "dtype",
+         "shm", "simulator")
 # What tests load and do not link to: they ask for it, and find it built.
 LOADED = ("kolo-c", "kolo-verbs", "kolo-softgpu")
 LIMIT = 900.0
