@@ -4,8 +4,12 @@
 
 #[path = "limits/begun.rs"]
 mod begun;
+#[path = "counting/mod.rs"]
+mod counting;
 #[path = "limits/job.rs"]
 mod job;
+#[path = "limits/large.rs"]
+mod large;
 #[path = "limits/scenarios.rs"]
 mod scenarios;
 #[path = "skip/mod.rs"]
@@ -128,4 +132,12 @@ fn threads_need_no_descriptor() {
     // Other tests of this process open some as well.
     assert!(count() < before + 20, "{} and {before}", count());
     drop((first, others));
+}
+
+#[test]
+fn a_rank_of_a_large_node_keeps_its_budget() {
+    for row in large::BUDGET {
+        row.is_on_the_page();
+        Job::start(&format!("node_of_{}", row.ranks), 2).finish();
+    }
 }

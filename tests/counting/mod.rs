@@ -2,6 +2,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicIsize, Ordering};
 
 /// Counts what each thread holds.
 struct Counting;
@@ -13,7 +14,11 @@ thread_local! {
     pub static ASKED: Cell<u64> = const { Cell::new(0) };
 }
 
+/// Bytes that all threads hold.
+pub static ALL: AtomicIsize = AtomicIsize::new(0);
+
 fn count(bytes: isize) {
+    ALL.fetch_add(bytes, Ordering::Relaxed);
     ASKED.set(ASKED.get() + u64::from(bytes > 0));
     let held = HELD.get() + bytes;
     HELD.set(held);

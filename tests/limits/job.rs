@@ -73,6 +73,11 @@ pub struct Context {
 }
 
 impl Context {
+    /// Meets the others as one of several ranks of this process.
+    pub fn join_as(&self, rank: u32, nranks: u32, config: &CommConfig) -> Communicator {
+        Communicator::init_rank(nranks, &self.id, rank, config).expect("init")
+    }
+
     /// Meets the others.
     pub fn join(&self, overrides: &[(&str, &str)]) -> kolo::base::Result<Communicator> {
         let overrides = overrides.iter();

@@ -2,6 +2,7 @@
 
 use super::begun;
 use super::job::Context;
+use super::large;
 use super::skip::skip;
 use super::slots;
 use kolo::comm::{CommConfig, Communicator, RedOp};
@@ -19,6 +20,11 @@ pub fn by_name(name: &str) -> fn(&Context) {
         "many_live" => many_live,
         "many_begun" => begun::many_begun,
         "many_on_nodes" => begun::many_on_nodes,
+        "node_of_2" => |context| large::node(context, 2),
+        "node_of_16" => |context| large::node(context, 16),
+        "node_of_64" => |context| large::node(context, 64),
+        "node_of_128" => |context| large::node(context, 128),
+        "node_of_192" => |context| large::node(context, 192),
         "small_calls" => slots::small_calls,
         "bounded" => slots::bounded,
         "bounded_threads" => slots::bounded_threads,

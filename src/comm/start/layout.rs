@@ -86,7 +86,7 @@ mod tests {
     fn the_budget_is_the_one_of_the_page() {
         let page = include_str!("../../../docs/memory.md");
         let settings = Settings::defaults();
-        for ranks in [2, 16, 64, 128] {
+        for ranks in [2, 16, 64, 128, 192] {
             let parts = parts(&settings, ranks);
             let in_kib = parts.map(|bytes| format!("{} KiB", bytes.div_ceil(1 << 10)));
             let all = [1, 10, 100].map(|communicators| {
