@@ -9,9 +9,11 @@ use kolo::plan::Collective;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Most bytes of the data of all ranks in a call: of some, and where all grids are run, in which
-/// the largest ones take several rounds of every algorithm.
-const MOST_BYTES: [usize; 2] = [24 << 20, 384 << 20];
+/// Most bytes of the data of all ranks in a call.
+const MOST_BYTES: usize = 24 << 20;
+/// Of a call that takes several rounds of every algorithm: one of so many, where all grids are run.
+const HUGE_BYTES: usize = 384 << 20;
+const HUGE: usize = 100;
 /// Elements of small, usual and large calls.
 const COUNTS: [Range<usize>; 3] = [1..9, 9..300, 300..300_000];
 
@@ -60,7 +62,10 @@ pub fn rows(n: u32, some: Option<usize>, random: &mut fastrand::Rng) -> Vec<Row>
         let mut kinds = kinds(collective);
         random.shuffle(&mut kinds);
         kinds.truncate(some.unwrap_or(kinds.len()));
-        rows.extend(kinds.into_iter().map(|kind| row(n, kind, random)));
+        for kind in kinds {
+            let is_huge = drawn::is_full() && rows.len() % HUGE == 0;
+            rows.push(row(n, kind, is_huge, random));
+        }
     }
     random.shuffle(&mut rows);
     rows
@@ -69,6 +74,7 @@ pub fn rows(n: u32, some: Option<usize>, random: &mut fastrand::Rng) -> Vec<Row>
 fn row(
     n: u32,
     (collective, dtype, op, in_place): (Collective, DataType, Option<ReduceOp>, bool),
+    is_huge: bool,
     random: &mut fastrand::Rng,
 ) -> Row {
     let data = Data {
@@ -92,9 +98,10 @@ fn row(
     } else {
         1
     };
-    let most = MOST_BYTES[usize::from(drawn::is_full())] / all / folds;
+    let most = if is_huge { HUGE_BYTES } else { MOST_BYTES } / all / folds;
     let range = COUNTS[[0, 0, 0, 1, 1, 2][random.usize(..6)]].clone();
-    case.count = random.usize(range).min(most.max(1));
+    let count = if is_huge { most } else { random.usize(range) };
+    case.count = count.min(most.max(1)).min(COUNTS[2].end);
     Row {
         case,
         known: Known::of(n),

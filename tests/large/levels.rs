@@ -5,6 +5,7 @@ use super::cases::{Case, Known};
 use super::drawn;
 use super::machines::{self, Dealing, Described, Spot};
 use super::support::{AbortOnPanic, ranks_of};
+use super::within::within;
 use kolo::algo;
 use kolo::comm::{Communicator, Inspect, RedOp};
 use kolo::dtype::known::Data;
@@ -147,6 +148,14 @@ impl Counts {
     }
 }
 
+/// No test takes longer, even where all grids are run.
+const LIMIT: [u64; 2] = [240, 850];
+
+/// Runs a test that a wrong plan would let wait for ever.
+fn limited(body: impl FnOnce() + Send + 'static) {
+    within(LIMIT[usize::from(drawn::is_full())], body);
+}
+
 /// Some calls on a machine for each way; or all calls, dealt out to all machines in all ways.
 fn ranks(n: u32, some: usize) {
     let mut random = drawn::random(&format!("{n} ranks"));
@@ -234,28 +243,28 @@ fn splits(n: u32) {
 
 #[test]
 fn splits_of_some_ranks() {
-    splits(7);
-    splits(64);
+    limited(|| {
+        splits(7);
+        splits(64);
+    });
 }
 
 #[test]
 fn few_ranks() {
-    for n in [2, 3, 7] {
-        ranks(n, 4);
-    }
+    limited(|| [2, 3, 7].into_iter().for_each(|n| ranks(n, 4)));
 }
 
 #[test]
 fn ranks_of_64() {
-    ranks(64, 2);
+    limited(|| ranks(64, 2));
 }
 
 #[test]
 fn ranks_of_128() {
-    ranks(128, 1);
+    limited(|| ranks(128, 1));
 }
 
 #[test]
 fn ranks_of_192() {
-    ranks(192, 1);
+    limited(|| ranks(192, 1));
 }

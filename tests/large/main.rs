@@ -15,3 +15,5 @@ mod machines;
 #[allow(dead_code, reason = "not every test uses all of it")]
 #[path = "../ranks/support.rs"]
 mod support;
+#[path = "../within/mod.rs"]
+mod within;
