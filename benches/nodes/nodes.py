@@ -2,6 +2,7 @@
 """Measures kolo between two emulated nodes, beside what the system and MPI do in the same run.
 
     benches/nodes/nodes.py PREFIX [wire] [p2p] [latency] [openmpi] [mpich] [shared]
+    benches/nodes/nodes.py PREFIX before=PREFIX    beside another version of kolo
 
 wire: sendrecv of 1 to 64 MiB, kolo beside the simplest program over sockets (wire.c), by turns in
 one process a node, each on a core of its own. The ratio is that of their rates.
@@ -11,6 +12,8 @@ openmpi: all-reduce on 2 x 2 ranks, as the ratio of MPI's time to kolo's. As the
 share no cores, all ranks of a node have one core here that no other node uses.
 shared: the same, but the system places all ranks on all cores, and both libraries are to yield.
 mpich: as shared, in a single run: MPICH spins.
+before: all-reduce on 2 x 2 ranks as for openmpi, as the ratio of the other version's time to this
+one's, by turns; below 1 this one is slower.
 Medians of RUNS runs, and in brackets the least and the greatest.
 """
 import json
@@ -125,6 +128,24 @@ def compare(cluster, mpi, bound=True):
         print("%s%s: %d bytes %s" % (mpi, "" if bound else ", shared", size, shown(values)))
 
 
+def versions(cluster, before):
+    """Both versions by turns, the other way round in every second run."""
+    ratios = {}
+    kolos = [os.path.join(os.path.abspath(before), "bin", "kolo"), cluster.kolo]
+    for run in range(RUNS):
+        for sizes in SIZES["openmpi"]:
+            times = {}
+            for kolo in kolos if run % 2 == 0 else kolos[::-1]:
+                words = [kolo, "perf", "all_reduce", "-f", "2", "-w", "3"] + sizes
+                words = PEERS["openmpi"] + BOUND + words
+                table = cluster.mpirun("openmpi", [2, 2], words, limit=600).ok().out
+                times[kolo] = {size: float(row[5]) for size, row in rows(table).items()}
+            for size, time_now in times[kolos[1]].items():
+                ratios.setdefault(size, []).append(times[kolos[0]][size] / time_now)
+    for size, values in ratios.items():
+        print("before: %d bytes %s" % (size, shown(values)))
+
+
 def main():
     if sys.argv[1:2] in (["--help"], ["-h"]):
         print(__doc__.strip())
@@ -136,6 +157,10 @@ def main():
              "openmpi": lambda c: compare(c, "openmpi"),
              "mpich": lambda c: compare(c, "mpich", False),
              "shared": lambda c: compare(c, "openmpi", False)}
+    before = [word.removeprefix("before=") for word in wanted if word.startswith("before=")]
+    if before:
+        parts = {"before": lambda c: versions(c, before[0])}
+        wanted = ["before"]
     for name, part in parts.items():
         if not wanted or name in wanted:
             with harness.make(prefix, harness.Options(2, 1, 1, "", False, 1800, True)) as cluster:
