@@ -15,49 +15,67 @@
 //! **Cost.** Two connections in each direction for a node, whatever the number of ranks; no thread
 //! (the service thread tends them) and no traffic while nothing happens but TCP's own probes.
 
-mod crew;
 mod ear;
 mod message;
 mod neighbour;
 mod post;
-mod state;
-#[cfg(test)]
-mod tests;
 
-pub use crew::Crew;
 pub(super) use message::fuzz;
 pub use post::Post;
 
-use crate::base::birth::{self, Birth};
-use crate::base::{Error, Rank, Result, clock, turns};
-use crate::proxy::attended::Attended;
-use crate::proxy::death;
-use crate::proxy::patience::{Until, lock_at_exit, try_lock};
-use crate::proxy::service::{self, Alarm, Staying, Watch};
+use crate::base::clock::{self, Moment};
+use crate::base::{Error, Rank, Result};
+use crate::proxy::patience::{BYE_LIMIT, lock_at_exit, try_lock};
+use crate::proxy::service::{self, Alarm, OnDeath, Staying, Watch};
+use crate::proxy::{attended::Attended, death};
 use crate::transport::net::Handle;
 use crate::transport::net::socket::was_closed;
+use crate::transport::node::NodeMemory;
 use crate::transport::segment::Nonce;
 use ear::Newcomers;
-use message::{Message, News, token};
-use neighbour::{Heard, Neighbour, let_in};
-use state::State;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use message::{MOST_BOARDS, Message, News, token};
+use neighbour::{Heard, Neighbour};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
+
+/// Parts of which a lookout is made.
+pub struct Crew {
+    /// This rank, the lowest of its node.
+    pub me: Rank,
+    /// The communicator.
+    pub nonce: u128,
+    /// The ranks of this node.
+    pub mates: Vec<Rank>,
+    /// The memory of this node.
+    pub node: NodeMemory,
+    /// Called when a node is lost.
+    pub on_lost: OnDeath,
+    /// `host (pid)` of the lookouts, by rank, for messages.
+    pub places: HashMap<u32, String>,
+}
+
+struct State {
+    newcomers: Newcomers,
+    neighbours: Vec<Neighbour>,
+    /// The last number heard from each lookout.
+    heard: HashMap<u32, u64>,
+    said: u64,
+    /// An abort was told or heard.
+    aborted: bool,
+    /// Its rank has left, but others of the node have not.
+    stays: bool,
+    /// Since when it says goodbye, after it has stayed.
+    parting: Option<Moment>,
+    left: bool,
+}
 
 /// The lookout of this rank's node. Safe to call from any thread.
 pub struct Lookout {
     me: Weak<Lookout>,
     crew: Crew,
     state: Mutex<State>,
-    /// Signalled when all neighbours hear it and are heard.
-    met: Condvar,
 }
-
-/// How long neighbours are waited for in a start that has no limit. Their processes have just told
-/// where they listen.
-const MEET_LIMIT: Duration = Duration::from_secs(60);
-/// Between two looks of a thread that waits for its goodbyes.
-const BYE_PAUSE: Duration = Duration::from_micros(100);
 
 impl Lookout {
     /// Takes up its post between its neighbours, of which the ring has one or two; the service
@@ -66,15 +84,6 @@ impl Lookout {
     /// # Errors
     /// Of the network.
     pub fn new(post: Post, crew: Crew, neighbours: &[(Rank, Handle)]) -> Result<Arc<Lookout>> {
-        let lookout = Lookout::between(post, crew, neighbours)?;
-        // So all ways are begun before anybody sleeps on them.
-        lookout.tend();
-        service::get()?.attend(Arc::clone(&lookout) as Arc<dyn Attended>);
-        Ok(lookout)
-    }
-
-    /// One that nobody looks after yet.
-    fn between(post: Post, crew: Crew, neighbours: &[(Rank, Handle)]) -> Result<Arc<Lookout>> {
         let hello = Message {
             origin: crew.me.0,
             number: 0,
@@ -87,52 +96,23 @@ impl Lookout {
                 Ok(Neighbour::new(rank.0, connecting, hello.encode()))
             })
             .collect();
-        let state = State::new(Newcomers::new(post.listener), neighbours?);
-        Ok(Arc::new_cyclic(|me| Lookout {
+        let neighbours = neighbours?;
+        let lookout = Arc::new_cyclic(|me| Lookout {
             me: me.clone(),
+            state: Mutex::new(State {
+                newcomers: Newcomers::new(post.listener),
+                neighbours,
+                heard: HashMap::new(),
+                said: 0,
+                aborted: false,
+                stays: false,
+                parting: None,
+                left: false,
+            }),
             crew,
-            state: Mutex::new(state),
-            met: Condvar::new(),
-        }))
-    }
-
-    /// Returns when all neighbours hear it and are heard, so that no death and no goodbye lacks a
-    /// way from then on. One that is lost meanwhile is not waited for, as its loss is told, and
-    /// nobody where the communicator has stopped.
-    ///
-    /// # Errors
-    /// Neighbours are not there within the limit, or the start was called off.
-    pub fn meet(&self, until: Until) -> Result<()> {
-        let (start, limit) = (clock::now(), until.limit.unwrap_or(MEET_LIMIT));
-        let most = match until.birth {
-            Some(birth) if birth.bell().is_some() => birth::LOOK,
-            _ => clock::LOOK,
-        };
-        let waits = |state: &mut State| state.missing().next().is_some();
-        let mut state = self.lock();
-        while waits(&mut state) && !self.crew.node.aborted() {
-            until.birth.map_or(Ok(()), Birth::go_on)?;
-            if start.past(limit) {
-                let missing: Vec<u32> = state.missing().collect();
-                return Err(self.missing_error(&missing, limit));
-            }
-            let rest = start.left(limit).min(most);
-            state = turns::wait_while((&self.state, &self.met), state, rest, waits);
-        }
-        Ok(())
-    }
-
-    fn missing_error(&self, missing: &[u32], limit: Duration) -> Error {
-        let name = |rank: &u32| format!("rank {rank} on {}", self.place(*rank));
-        let names: Vec<String> = missing.iter().map(name).collect();
-        let (names, seconds) = (names.join(" and "), limit.as_secs_f64());
-        let what = format!(
-            "the lookout on {} and {names} have not heard each other for {seconds:.1} s",
-            self.place(self.crew.me.0)
-        );
-        let remedy = "see whether that process was stopped, by a signal or a debugger, and that no \
-                      firewall is between the nodes";
-        Error::remote(Rank(missing[0]), what, remedy)
+        });
+        service::get()?.attend(Arc::clone(&lookout) as Arc<dyn Attended>);
+        Ok(lookout)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -141,8 +121,18 @@ impl Lookout {
 
     /// Tells all nodes why this one has stopped, if it has.
     pub fn tell_abort(&self) {
-        self.lock().say_abort(&self.crew);
+        let mut state = self.lock();
+        self.say_abort(&mut state);
+        drop(state);
         self.tend();
+    }
+
+    fn say_abort(&self, state: &mut State) {
+        if let Some(abort) = self.crew.node.abort_record().get()
+            && !std::mem::replace(&mut state.aborted, true)
+        {
+            state.say(self.crew.me, News::Abort(abort));
+        }
     }
 
     /// Asks all nodes what their ranks do; the answers appear on this node's board.
@@ -182,36 +172,30 @@ impl Lookout {
     /// Says goodbye and closes all connections, unless it stays.
     pub fn leave(&self) {
         let mut state = self.lock();
-        if state.stays || state.left || state.leaves {
+        if state.stays || state.left {
             return;
         }
-        self.begin_parting(&mut state);
-        state.leaves = true;
-        let limit = state.bye_limit();
-        drop(state);
-        self.part(limit, || Some(self.lock()));
+        self.last_news(&mut state);
+        self.part(state, BYE_LIMIT);
         self.dismiss();
     }
 
     /// The process of the rank exits with status 0, and nothing of the rank is in flight: one look
-    /// whether the other nodes know it. They are told at once. Others of its node mostly end at the
-    /// same time, and their ends are told too where they come before the last look.
+    /// whether the other nodes know it. Others of its node mostly end at the same time, and their
+    /// ends are told too where they come before the last look.
     pub fn end(&self, is_last: bool) -> bool {
-        // Whoever has it may have been stopped for good: whoever exits asks again, within limits.
         let Some(mut state) = try_lock(&self.state) else {
             return false;
         };
-        if state.left || state.stays || state.leaves {
+        if state.left || state.stays {
             return true;
         }
         let is_over = |rank: &Rank| self.has_left(rank.0) || self.has_ended(rank.0);
-        if is_last || self.crew.mates.iter().all(is_over) {
-            self.begin_parting(&mut state);
-        } else if !std::mem::replace(&mut state.end_is_told, true) {
-            state.say_boards(&self.crew);
+        if !is_last && !self.crew.mates.iter().all(is_over) {
+            return false;
         }
-        state.neighbours.iter_mut().for_each(Neighbour::send);
-        state.parting.is_some() && state.have_parted()
+        self.begin_parting(&mut state);
+        state.have_parted(self.crew.nonce)
     }
 
     /// Says goodbye, once; whoever looks after it goes on.
@@ -219,32 +203,38 @@ impl Lookout {
         if state.parting.is_some() {
             return;
         }
-        // Before it: why the communicator has stopped, and who of the node has left.
-        state.say_abort(&self.crew);
-        state.say_boards(&self.crew);
-        state.say_goodbye(self.crew.me);
+        self.last_news(state);
+        let bye = self.bye();
+        for neighbour in &mut state.neighbours {
+            neighbour.queue(bye.clone());
+        }
         state.parting = Some(clock::now());
     }
 
-    /// Waits until all neighbours have the goodbye, at most for `limit`, and closes. Meanwhile it
-    /// passes on what it hears: where two say goodbye at the same time, nobody else may join those
-    /// between them. False if somebody did not hear it in time, who sees that the connection ends.
-    fn part<'a>(&self, limit: Duration, lock: impl Fn() -> Option<MutexGuard<'a, State>>) -> bool {
-        let start = clock::now();
-        // Not held while it rests: who tends this lookout may also tend a neighbour, which has to
-        // answer.
-        while let Some(mut state) = lock() {
-            // The rank has left: to itself it has no more to tell.
-            let _ = self.look(&mut state);
-            let have_parted = state.have_parted();
-            if have_parted || start.past(limit) {
-                state.end();
-                return have_parted;
-            }
-            drop(state);
-            turns::sleep(BYE_PAUSE);
-        }
-        false
+    /// Tells the others, before a goodbye, why the communicator has stopped and who of the node has
+    /// left.
+    fn last_news(&self, state: &mut State) {
+        self.say_abort(state);
+        state.say_boards(&self.crew);
+    }
+
+    fn part(&self, mut state: MutexGuard<State>, limit: Duration) {
+        state.left = true;
+        let neighbours = std::mem::take(&mut state.neighbours);
+        let newcomers = state.newcomers.take();
+        // The thread that tends this lookout may also tend a neighbour's, which has to answer.
+        drop(state);
+        // Who does not hear it sees that the connection ends.
+        let _ = neighbour::part(neighbours, newcomers, self.crew.nonce, &self.bye(), limit);
+    }
+
+    fn bye(&self) -> Vec<u8> {
+        let message = Message {
+            origin: self.crew.me.0,
+            number: 0,
+            news: News::Bye,
+        };
+        message.encode()
     }
 
     fn dismiss(&self) {
@@ -257,23 +247,34 @@ impl Lookout {
     /// Moves what can move; what was lost is returned, to be told outside the lock.
     fn look(&self, state: &mut State) -> Vec<(Rank, String)> {
         let mut lost = Vec::new();
-        let nonce = self.crew.nonce;
-        let_in(&mut state.neighbours, &mut state.newcomers, nonce);
+        let State {
+            neighbours,
+            newcomers,
+            ..
+        } = state;
+        neighbour::let_in(neighbours, newcomers, self.crew.nonce);
         for index in 0..state.neighbours.len() {
-            for heard in state.listen(index, nonce) {
-                let (rank, was_met) = {
-                    let neighbour = &state.neighbours[index];
-                    (neighbour.rank, neighbour.was_met())
-                };
+            let mut heard = state.neighbours[index].look();
+            if state.neighbours[index].is_in_doubt() {
+                let State {
+                    neighbours,
+                    newcomers,
+                    ..
+                } = state;
+                neighbour::let_in(neighbours, newcomers, self.crew.nonce);
+                heard.extend(neighbours[index].look_again());
+            }
+            let rank = state.neighbours[index].rank;
+            for heard in heard {
                 match heard {
                     Heard::Message(message) => self.take(state, index, message, &mut lost),
                     // Its rank had left, and then its process exited without goodbye.
                     Heard::Lost(error)
-                        if self.has_left(rank) && (was_closed(&error) || !was_met) => {}
+                        if self.has_left(rank)
+                            && (was_closed(&error) || !state.neighbours[index].was_met()) => {}
                     Heard::Lost(_) if self.has_ended(rank) => {}
-                    // Both have given up a start.
-                    Heard::Lost(_) if state.parting.is_some() && !was_met => {}
                     Heard::Lost(error) => {
+                        let was_met = state.neighbours[index].was_met();
                         let text = self.lost_text(rank, was_met, &error);
                         state.say(self.crew.me, News::Lost(rank, text.clone()));
                         lost.push((Rank(rank), text));
@@ -293,16 +294,13 @@ impl Lookout {
         self.crew.node.board(rank as usize).has_ended()
     }
 
-    fn place(&self, rank: u32) -> &str {
-        self.crew.places.get(&rank).map_or("?", String::as_str)
-    }
-
     fn lost_text(&self, rank: u32, was_met: bool, error: &Error) -> String {
+        let place = |rank: u32| self.crew.places.get(&rank).map_or("?", String::as_str);
         let what = match was_met {
             true => "the process ended, or its node or network did",
             false => "there was no connection to it yet",
         };
-        let (there, here) = (self.place(rank), self.place(self.crew.me.0));
+        let (there, here) = (place(rank), place(self.crew.me.0));
         format!("on {there}, {what} (noticed on {here}): {}", error.what)
     }
 
@@ -319,6 +317,7 @@ impl Lookout {
             News::Hello(_) => return,
             News::Bye => {
                 let rank = state.neighbours[index].rank;
+                state.neighbours[index].departed = true;
                 if !self.has_ended(rank) {
                     node.board(rank as usize).leave(false);
                 }
@@ -328,10 +327,17 @@ impl Lookout {
             }
             _ => {}
         }
-        if message.origin == self.crew.me.0 || !state.is_new(message.origin, message.number) {
+        let last = state.heard.entry(message.origin).or_insert(0);
+        if message.origin == self.crew.me.0 || message.number <= *last {
             return;
         }
-        state.pass_on(index, &message.encode());
+        *last = message.number;
+        let bytes = message.encode();
+        for (other, neighbour) in state.neighbours.iter_mut().enumerate() {
+            if other != index {
+                neighbour.queue(bytes.clone());
+            }
+        }
         match message.news {
             News::Abort(abort) => {
                 state.aborted = true;
@@ -407,20 +413,48 @@ impl Staying for Lookout {
         if let Some(error) = death::error(&behind, "died", text) {
             self.crew.node.abort(self.crew.me.0, &error);
         }
-        state.say_abort(&self.crew);
-        self.begin_parting(&mut state);
-        state.leaves = true;
-        drop(state);
-        self.part(limit, || lock_at_exit(&self.state, limit));
+        self.last_news(&mut state);
+        self.part(state, limit);
+    }
+}
+
+impl State {
+    /// One look whether all neighbours have heard the goodbye.
+    fn have_parted(&mut self, nonce: u128) -> bool {
+        neighbour::let_in(&mut self.neighbours, &mut self.newcomers, nonce);
+        let mut parted = true;
+        for neighbour in &mut self.neighbours {
+            parted &= neighbour.parts();
+        }
+        parted
+    }
+
+    /// Says something to all lookouts.
+    fn say(&mut self, me: Rank, news: News) {
+        self.said += 1;
+        let message = Message {
+            origin: me.0,
+            number: self.said,
+            news,
+        };
+        let bytes = message.encode();
+        for neighbour in &mut self.neighbours {
+            neighbour.queue(bytes.clone());
+        }
+    }
+
+    /// Tells what the ranks of this node do.
+    fn say_boards(&mut self, crew: &Crew) {
+        for mates in crew.mates.chunks(MOST_BOARDS) {
+            let board = |rank: &Rank| (rank.0, crew.node.board(rank.index()).copy());
+            self.say(crew.me, News::Boards(mates.iter().map(board).collect()));
+        }
     }
 }
 
 impl Attended for Lookout {
     fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
         let state = self.lock();
-        if state.leaves {
-            return true;
-        }
         let mut all = state.newcomers.watch(set) && state.parting.is_none();
         for neighbour in &state.neighbours {
             all &= neighbour.watch(set);
@@ -430,19 +464,21 @@ impl Attended for Lookout {
 
     fn tend(&self) {
         let mut state = self.lock();
-        if state.left || state.leaves {
+        if state.left {
+            return;
+        }
+        if let Some(since) = state.parting {
+            state.left = state.have_parted(self.crew.nonce) || since.past(BYE_LIMIT);
+            if state.left {
+                state.neighbours.clear();
+                drop(state.newcomers.take());
+                drop(state);
+                self.dismiss();
+            }
             return;
         }
         let lost = self.look(&mut state);
-        if state.missing().next().is_none() {
-            self.met.notify_all();
-        }
-        if let Some(since) = state.parting
-            && (state.have_parted() || since.past(state.bye_limit()))
-        {
-            state.end();
-        }
-        let (stays, left) = (state.stays, state.left);
+        let stays = state.stays;
         drop(state);
         for (rank, text) in lost {
             // Where its own rank has left, there may be nobody to hear `on_lost`.
@@ -453,9 +489,6 @@ impl Attended for Lookout {
                 self.crew.node.abort(self.crew.me.0, &error);
             }
             (self.crew.on_lost)(&[rank], &text);
-        }
-        if left {
-            self.dismiss();
         }
     }
 }

@@ -22,11 +22,8 @@ const NO_ROOM_PAUSE: Duration = Duration::from_millis(100);
 pub(super) const LATE: Duration = Duration::from_secs(60);
 /// When an end that waits (of a connection, a communicator, a process) says so.
 pub(super) const END_LATE: Duration = Duration::from_secs(10);
-/// How long the goodbyes of lookouts may take. A neighbour that lives takes them, on a busy node
-/// perhaps late, and one that has not heard a goodbye tells of a death.
-pub(super) const BYE_LIMIT: Duration = Duration::from_secs(5);
-/// How long they may take where a start was given up before the neighbours were met.
-pub(super) const UNMET_BYE_LIMIT: Duration = Duration::from_secs(1);
+/// How long the goodbyes of lookouts may take.
+pub(super) const BYE_LIMIT: Duration = Duration::from_secs(1);
 /// How long an exiting process tries to get a lock.
 pub(super) const EXIT_LOCK_LIMIT: Duration = Duration::from_millis(250);
 /// Between two tries.

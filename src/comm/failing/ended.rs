@@ -144,7 +144,7 @@ mod tests {
     use crate::comm::RawCalls;
     use crate::comm::{Call, Collective, CommConfig, Communicator, RedOp, Stream};
     use crate::dtype::DataType;
-    use crate::proxy::service::{EndStep, Until};
+    use crate::proxy::service::EndStep;
     use std::time::Duration;
 
     /// Two ranks, each on a node of its own.
@@ -186,22 +186,6 @@ mod tests {
         );
         drop(inside);
         assert!(looks(false) && queue.node.board(0).has_ended());
-    }
-
-    /// A death or a goodbye finds a way to other nodes as soon as programs run.
-    #[test]
-    fn lookouts_have_met_when_a_communicator_is_there() {
-        let now = Until {
-            limit: Some(Duration::ZERO),
-            birth: None,
-        };
-        for _ in 0..20 {
-            for comm in apart() {
-                let network = comm.queue.network.as_ref().expect("two nodes");
-                let lookout = network.lookout.as_ref().expect("each is alone on its node");
-                lookout.meet(now).unwrap();
-            }
-        }
     }
 
     /// Nothing but the news comes: no connection ends, and nobody waits in a call.

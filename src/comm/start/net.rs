@@ -14,7 +14,7 @@ use crate::exec::host::carried::Carried;
 use crate::plan::Nodes;
 use crate::proxy::lookout::{Crew, Lookout, Post};
 use crate::proxy::net::{Handles, Links, Open, Through};
-use crate::proxy::service::{self, Staying, Until};
+use crate::proxy::service::{self, Staying};
 use crate::proxy::{Attended, OnDeath, Watch};
 use crate::transport::net::candidates;
 use crate::transport::net::choose::choose;
@@ -160,7 +160,7 @@ pub(in crate::comm) fn meet(
     if links.net().any_thread() {
         service::get()?.attend(Arc::clone(&links) as Arc<dyn Attended>);
     }
-    let network = Network {
+    Ok(Some(Network {
         links,
         proxied,
         folds: None,
@@ -168,13 +168,7 @@ pub(in crate::comm) fn meet(
         devices,
         takes_turns: rails::take_turns(said),
         why,
-    };
-    // All ranks meet once more before any of them returns to its program: then all lookouts have
-    // ways to tell what becomes of it.
-    if let Some(lookout) = &network.lookout {
-        lookout.meet(Until::of(party.bootstrap))?;
-    }
-    Ok(Some(network))
+    }))
 }
 
 /// Facts about the networks of all ranks, held once for those of a process.

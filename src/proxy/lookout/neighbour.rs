@@ -2,10 +2,14 @@
 
 use super::ear::{Ear, Newcomers};
 use super::message::{Message, News};
+use crate::base::clock;
+use crate::base::turns;
 use crate::base::{Error, Rank, Result};
 use crate::transport::net::{Connecting, Request, SendComm};
 use std::collections::VecDeque;
+use std::time::Duration;
 
+const BYE_PAUSE: Duration = Duration::from_micros(100);
 /// Messages that may wait for a neighbour. Who reads nothing for so long learns no more of what
 /// ranks do at the moment, but still who has stopped the communicator, left it or was lost: of that
 /// there is a message or two for each rank.
@@ -27,13 +31,8 @@ pub(super) enum Heard {
 /// A neighbour in the ring.
 pub(super) struct Neighbour {
     pub rank: u32,
-    /// It has said goodbye: nothing is said to it any more. What it passes on is heard until it
-    /// closes.
-    has_said_goodbye: bool,
-    /// Nothing comes from it any more.
-    departed: bool,
-    /// The way to it takes nothing any more.
-    finished: bool,
+    /// It has said goodbye, or was lost.
+    pub departed: bool,
     mouth: Mouth,
     ear: Option<Ear>,
     queue: VecDeque<Vec<u8>>,
@@ -47,9 +46,7 @@ impl Neighbour {
     pub fn new(rank: u32, connecting: Box<dyn Connecting>, hello: Vec<u8>) -> Neighbour {
         Neighbour {
             rank,
-            has_said_goodbye: false,
             departed: false,
-            finished: false,
             mouth: Mouth::Connecting(connecting),
             ear: None,
             queue: VecDeque::from([hello]),
@@ -63,16 +60,6 @@ impl Neighbour {
         matches!(self.mouth, Mouth::Up(_))
     }
 
-    /// Whether both hear each other, or it is known to be gone.
-    pub fn is_met(&self) -> bool {
-        self.is_gone() || (self.was_met() && self.ear.is_some())
-    }
-
-    /// Whether it needs to be told nothing any more.
-    fn is_gone(&self) -> bool {
-        self.departed || self.has_said_goodbye
-    }
-
     /// It has connected to this lookout.
     pub fn hear_over(&mut self, ear: Ear) {
         self.ear.get_or_insert(ear);
@@ -81,14 +68,14 @@ impl Neighbour {
     /// Takes a message down for it.
     pub fn queue(&mut self, message: Vec<u8>) {
         let has_room = self.queue.len() < MOST_QUEUED || !Message::is_of_the_moment(&message);
-        if !self.is_gone() && !self.finished && has_room {
+        if !self.departed && has_room {
             self.queue.push_back(message);
         }
     }
 
     /// Sends what it takes.
     pub fn send(&mut self) {
-        if self.is_gone() {
+        if self.departed {
             return;
         }
         if let Err(error) = self.try_send() {
@@ -136,35 +123,34 @@ impl Neighbour {
             return heard;
         }
         self.send();
-        let Some(ear) = &mut self.ear else {
-            // A goodbye may have come after the way to it was closed, and lie where nobody has
-            // looked.
-            return heard;
-        };
-        loop {
-            match ear.next() {
-                Ok(None) => break,
-                Ok(Some(message)) => {
-                    self.has_said_goodbye |= message.news == News::Bye;
-                    heard.push(Heard::Message(message));
-                }
-                Err(error) => {
-                    self.departed = true;
-                    self.failed.get_or_insert(error);
-                    break;
+        if let Some(ear) = &mut self.ear {
+            loop {
+                match ear.next() {
+                    Ok(None) => break,
+                    Ok(Some(message)) => {
+                        let is_bye = message.news == News::Bye;
+                        heard.push(Heard::Message(message));
+                        if is_bye {
+                            self.failed = None;
+                            return heard;
+                        }
+                    }
+                    Err(error) => {
+                        self.failed.get_or_insert(error);
+                        break;
+                    }
                 }
             }
         }
-        heard.extend(self.lost());
+        // A goodbye may have come after the way to it was closed, and lie where nobody has looked.
+        if self.ear.is_some() {
+            heard.extend(self.lost());
+        }
         heard
     }
 
     fn lost(&mut self) -> Option<Heard> {
         let error = self.failed.take()?;
-        // Behind its goodbye it may close when it likes.
-        if self.has_said_goodbye {
-            return None;
-        }
         self.departed = true;
         Some(Heard::Lost(error.with_peer(Rank(self.rank))))
     }
@@ -181,49 +167,42 @@ impl Neighbour {
         heard
     }
 
-    /// Adds what to sleep on. False where it is to be looked after a little later all the same, as
-    /// while a connection pauses between two tries.
     pub fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
         if self.departed {
             return true;
         }
-        let heard = self.ear.as_ref().is_none_or(|ear| ear.watch(set));
-        if self.is_gone() {
-            return heard;
-        }
         match &self.mouth {
-            Mouth::Connecting(connecting) => {
-                connecting.watch(set);
-                return false;
-            }
+            Mouth::Connecting(connecting) => connecting.watch(set),
             // While nothing is to be said, what comes over it is of no interest.
             Mouth::Up(comm) if !self.queue.is_empty() => {
                 comm.watch(set);
             }
             Mouth::Up(_) => {}
         }
+        let heard = self.ear.as_ref().is_none_or(|ear| ear.watch(set));
         heard && self.failed.is_none()
     }
 
-    /// Whether the network has all that was said to it, or it needs nothing any more. Its own words
-    /// are acknowledged, for it may be waiting for that.
-    pub fn has_all(&mut self) -> bool {
+    /// Moves a goodbye on, and acknowledges the neighbour's own. True when this one has arrived, or
+    /// is not needed any more.
+    pub fn parts(&mut self) -> bool {
+        let is_end = |heard: &Heard| match heard {
+            Heard::Message(message) => message.news == News::Bye,
+            Heard::Lost(_) => true,
+        };
+        self.departed |= self.look().iter().any(is_end) || self.is_in_doubt();
         if let Some(ear) = &mut self.ear {
             ear.acknowledge();
         }
-        self.is_gone() || (self.was_met() && self.queue.is_empty())
-    }
-
-    /// Ends the way to it, and says whether all of it has arrived.
-    pub fn settles(&mut self) -> bool {
-        self.finished = true;
-        let is_gone = self.is_gone();
+        if self.departed {
+            return true;
+        }
         match &mut self.mouth {
-            Mouth::Up(comm) if !is_gone => {
+            Mouth::Up(comm) if self.queue.is_empty() => {
                 comm.finish();
                 comm.is_settled()
             }
-            _ => true,
+            _ => false,
         }
     }
 }
@@ -239,25 +218,43 @@ pub(super) fn let_in(neighbours: &mut [Neighbour], newcomers: &mut Newcomers, no
     }
 }
 
+/// Says goodbye to all and closes. Neighbours that leave at the same time may have no connection
+/// yet, in either direction: until then they are let in. False if somebody did not hear it in time.
+pub(super) fn part(
+    mut neighbours: Vec<Neighbour>,
+    mut newcomers: Newcomers,
+    nonce: u128,
+    bye: &[u8],
+    limit: Duration,
+) -> bool {
+    for neighbour in &mut neighbours {
+        neighbour.queue(bye.to_vec());
+    }
+    let start = clock::now();
+    // All are asked each time: each of them may be waiting for this one.
+    loop {
+        let mut waits = false;
+        let_in(&mut neighbours, &mut newcomers, nonce);
+        for neighbour in &mut neighbours {
+            waits |= !neighbour.parts();
+        }
+        if !waits || start.past(limit) {
+            return !waits;
+        }
+        turns::sleep(BYE_PAUSE);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::proxy::lookout::message::token;
+    use crate::proxy::patience::BYE_LIMIT;
     use crate::transport::net::Net;
     use crate::transport::net::socket::{SocketNet, SocketOptions};
     use crate::wire::abort::Abort;
 
     const NONCE: u128 = 7;
-
-    /// Says goodbye and waits until it has arrived.
-    fn part(mut neighbour: Neighbour, bye: Vec<u8>) {
-        neighbour.queue(bye);
-        while !(neighbour.has_all() && neighbour.settles()) {
-            let heard = neighbour.look();
-            assert!(heard.is_empty() && neighbour.failed.is_none());
-            std::thread::yield_now();
-        }
-    }
 
     fn message(origin: u32, news: News) -> Vec<u8> {
         let message = Message {
@@ -312,15 +309,17 @@ mod tests {
         let mut newcomers = Newcomers::new(door.1);
         std::thread::scope(|scope| {
             let bye = message(1, News::Bye);
-            let parting = scope.spawn(move || part(leaving, bye));
+            let nobody = Newcomers::new(net.listen(0).unwrap().1);
+            let parting =
+                scope.spawn(move || part(vec![leaving], nobody, NONCE, &bye, BYE_LIMIT * 20));
             while newcomers.ears.is_empty() {
                 assert!(
                     newcomers.look(NONCE).is_empty(),
                     "it speaks when it was let in"
                 );
-                std::thread::yield_now();
+                std::thread::sleep(Duration::from_millis(1));
             }
-            parting.join().expect("its goodbye has arrived");
+            assert!(parting.join().unwrap(), "its goodbye has arrived");
         });
         stays.failed = Some(Error::internal("the way is closed"));
         assert!(stays.look().is_empty() && stays.is_in_doubt());
@@ -333,5 +332,38 @@ mod tests {
         silent.failed = Some(Error::internal("the way is closed"));
         assert!(silent.look().is_empty());
         assert!(matches!(silent.look_again()[..], [Heard::Lost(_)]));
+    }
+
+    /// Nobody has tended them: there is no connection in either direction.
+    #[test]
+    fn neighbours_that_leave_at_the_same_time_hear_of_it() {
+        let options = SocketOptions {
+            ifname: Some("=lo".into()),
+            ..SocketOptions::default()
+        };
+        let net = SocketNet::new(options).unwrap();
+        let mut doors = [net.listen(0).unwrap(), net.listen(0).unwrap()];
+        let mut leaving = Vec::new();
+        for me in 0..2 {
+            let other: usize = 1 - me;
+            let connecting = net.connect(0, &doors[other].0).unwrap();
+            let hello = message(me as u32, News::Hello(token(NONCE, me as u32)));
+            leaving.push(Neighbour::new(other as u32, connecting, hello));
+        }
+        std::thread::scope(|scope| {
+            let parts = doors
+                .iter_mut()
+                .zip(leaving)
+                .zip(0..)
+                .map(|((door, neighbour), me)| {
+                    let other = net.listen(0).unwrap().1;
+                    let newcomers = Newcomers::new(std::mem::replace(&mut door.1, other));
+                    let bye = message(me, News::Bye);
+                    scope.spawn(move || part(vec![neighbour], newcomers, NONCE, &bye, BYE_LIMIT))
+                });
+            for heard in parts.collect::<Vec<_>>() {
+                assert!(heard.join().unwrap());
+            }
+        });
     }
 }
