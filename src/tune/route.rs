@@ -152,7 +152,7 @@ impl Route {
             Combining::Made { scaled: true, .. } if nranks > MOST_SCALED_RANKS => {
                 table.choose_large(collective, bytes)
             }
-            Combining::Made { scaled: true, .. } => table.choose_agreeing(collective, usual),
+            Combining::Made { scaled: true, .. } => table.choose_agreeing(collective, bytes, usual),
             Combining::Made {
                 commutes: false, ..
             } => table.choose_ordered(collective, bytes),

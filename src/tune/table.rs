@@ -225,9 +225,16 @@ impl Table {
 
     /// Chooses for contributions that are scaled when they are read, so that all ranks have the
     /// same bits.
-    pub fn choose_agreeing(&self, collective: Collective, usual: Choice) -> Choice {
-        let other = placement::agreeing(collective, usual.algorithm);
-        other.map_or(usual, |algorithm| self.must(collective, algorithm))
+    pub fn choose_agreeing(&self, collective: Collective, bytes: usize, usual: Choice) -> Choice {
+        let Some(other) = placement::agreeing(collective, usual.algorithm) else {
+            return usual;
+        };
+        let mut over = ProtocolChoice::possible(collective, other, self.inputs.nranks);
+        if over.any(|over| self.inputs.allowed.allows(collective, other, over)) {
+            self.must(collective, other)
+        } else {
+            self.choose_large(collective, bytes)
+        }
     }
 
     /// Chooses for contributions that are scaled when they are read, where bits depend on nothing

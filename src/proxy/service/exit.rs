@@ -138,9 +138,14 @@ fn await_senders(service: &Service) {
     let mut stopped = Stopped::new(STOPPED_LIMIT);
     loop {
         let left_open = lock(service).map(|state| proxied::left_open(&state));
+        // Who cannot be asked may have somebody.
+        let is_known = left_open.is_some();
         let (open, pids): (Vec<Rank>, Vec<u32>) = left_open.unwrap_or_default().into_iter().unzip();
-        if open.is_empty() {
+        if open.is_empty() && (is_known || start.past(END_LATE)) {
             return;
+        }
+        if !is_known {
+            continue;
         }
         let names: Vec<String> = open.iter().map(Rank::to_string).collect();
         let names = names.join(", ");

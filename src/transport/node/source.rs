@@ -53,7 +53,7 @@ impl Source for NodeMemory {
         let layout = &self.layout;
         let part = layout.cast(writer, channel, cast);
         let name = || cast_name(writer, channel, cast);
-        let home = self.homes.of_pair(writer, self.me);
+        let home = self.homes.of_rank(writer);
         let base = self.part(&part, part.header_bytes, home, &name)?;
         // SAFETY: as above; there is a credit for each rank behind the header.
         Ok(unsafe {
