@@ -467,7 +467,7 @@ fn what_a_communicator_takes_is_what_the_page_says() {
         .filter(|line| line.contains(" KiB | ") && line.ends_with(" MiB |"))
         .filter_map(cells)
         .collect();
-    assert_eq!(rows.len(), 4, "rows for 2, 16, 64 and 128 ranks");
+    assert_eq!(rows.len(), 5, "rows for 2, 16, 64, 128 and 192 ranks");
     for row in rows {
         let nranks = row[0] as u32;
         assert!(row[1] << 10 <= footprint::HEAD, "{row:?}");
