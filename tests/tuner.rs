@@ -8,6 +8,8 @@ mod counting;
 mod drawn;
 #[path = "tuner/guidelines.rs"]
 mod guidelines;
+#[path = "tuner/leaders.rs"]
+mod leaders;
 #[path = "tuner/placement.rs"]
 mod placement;
 #[path = "tuner/shared.rs"]

@@ -12,6 +12,7 @@ use super::work::Work;
 use crate::plan::Collective;
 use crate::plan::parts::{FEW_TOPS, run_of};
 use crate::price::cluster::Level;
+use crate::price::costs::Carrier;
 use crate::price::parts;
 
 /// See [`FEW_TOPS`].
@@ -55,6 +56,11 @@ fn runs(members: f64) -> (f64, f64) {
 struct TokenWay {
     path: f64,
     busiest: f64,
+    /// Work of the other ranks of a core, which take their turns one after the other before a
+    /// leader has all contributions, and before the last of them has its result.
+    beside: f64,
+    /// Folds of runs, a piece, that ranks on the leader's core make.
+    folds_beside: f64,
 }
 
 impl TokenWay {
@@ -62,13 +68,45 @@ impl TokenWay {
         self.path += call.site.costs.level(level).latency_ns;
     }
 
-    /// A step, for which the rank waits for its turn where ranks share cores.
-    fn step(&mut self, call: &Call, core: f64) {
-        self.path += core;
-        if call.site.machine.crowded() {
-            self.path += call.site.costs.switch_ns;
+    /// A hand-over to or from several at once, of `tokens` and `bytes` in all. Where links carry
+    /// them, they follow each other on the link of this rank's node.
+    fn hand_over_all(&mut self, call: &Call, level: Level, tokens: f64, bytes: f64) {
+        self.hand_over(call, level);
+        let cost = call.site.costs.level(level);
+        if cost.carrier == Carrier::Wire {
+            self.path += bytes * cost.byte_ns + tokens * cost.gap_ns;
         }
     }
+
+    /// A step, before which the core turns to the rank where ranks share cores.
+    fn step(&mut self, call: &Call, core: f64) {
+        self.path += turned(call, core);
+    }
+
+    /// A step that all ranks of a core have to take.
+    fn step_of_all(&mut self, call: &Call, core: f64) {
+        self.step(call, core);
+        self.beside += turned(call, core);
+    }
+}
+
+/// The time of a step and of the turn to its rank, where ranks share cores.
+fn turned(call: &Call, core: f64) -> f64 {
+    if call.site.machine.crowded() {
+        core + call.site.costs.switch_ns
+    } else {
+        core
+    }
+}
+
+/// Leaders of the other runs of a group that share the core of the first.
+fn run_leaders_beside(call: &Call, run: u32, count: u32) -> f64 {
+    let machine = &call.site.machine;
+    if !machine.crowded() {
+        return 0.0;
+    }
+    let beside = (1..count).filter(|at| (at * run).is_multiple_of(machine.cores));
+    beside.count() as f64
 }
 
 /// Contributions to the leaders at the top; `last` is what the last fold publishes and writes.
@@ -80,7 +118,7 @@ fn up(call: &Call, levels: &Levels, bytes: f64, last: &StepWork, way: &mut Token
     };
     let after = |at: usize| levels.groups.get(at + 1).map(|group| group.1);
     if let Some(&(_, level)) = levels.groups.first() {
-        way.step(call, publish(level).core(call, bytes));
+        way.step_of_all(call, publish(level).core(call, bytes));
     }
     for (at, &(members, level)) in levels.groups.iter().enumerate() {
         let (run, count) = runs(members);
@@ -92,8 +130,10 @@ fn up(call: &Call, levels: &Levels, bytes: f64, last: &StepWork, way: &mut Token
         };
         way.hand_over(call, level);
         if count > 1.0 {
-            way.step(call, fold(run - 1.0, publish(level)).core(call, bytes));
+            let core = fold(run - 1.0, publish(level)).core(call, bytes);
+            way.step(call, core);
             way.hand_over(call, level);
+            way.folds_beside += core * run_leaders_beside(call, run as u32, count as u32);
         }
         let reads = run - 1.0 + (count - 1.0);
         let onward = match after(at) {
@@ -119,7 +159,11 @@ fn down(call: &Call, levels: &Levels, bytes: f64, way: &mut TokenWay) {
             );
             way.hand_over(call, level);
         }
-        way.step(call, passing(levels, at, 0.0, level).core(call, bytes));
+        let core = passing(levels, at, 0.0, level).core(call, bytes);
+        match at {
+            0 => way.step_of_all(call, core),
+            _ => way.step(call, core),
+        }
     }
 }
 
@@ -157,8 +201,8 @@ fn across(call: &Call, levels: &Levels, bytes: f64, way: &mut TokenWay) {
     if tops <= 1.0 {
         return;
     }
-    way.hand_over(call, level);
     if tops <= TOPS {
+        way.hand_over_all(call, level, tops - 1.0, (tops - 1.0) * bytes);
         let core = StepWork {
             reads: vec![(tops - 1.0, level)],
             sends: sends_below(levels, all),
@@ -180,7 +224,10 @@ fn across(call: &Call, levels: &Levels, bytes: f64, way: &mut TokenWay) {
     };
     let core = exchange.core(call, bytes) + call.site.costs.step_ns;
     let rounds = tops.log2().floor() + guest_hops(tops as u32);
-    way.path += (rounds - 1.0) * call.site.costs.level(level).latency_ns + rounds * core;
+    for _ in 0..rounds as u32 {
+        way.hand_over_all(call, level, 1.0, bytes);
+        way.path += core;
+    }
     let spread = StepWork {
         sends: sends_below(levels, all),
         locals: 1.0,
@@ -246,7 +293,7 @@ fn paced(call: &Call, levels: &Levels, way: &TokenWay, pieces: &PieceCounts) -> 
     } = pieces;
     let machine = &call.site.machine;
     let crowd = if machine.crowded() {
-        f64::from(machine.per_node) / f64::from(machine.cores)
+        f64::from(machine.per_node.div_ceil(machine.cores))
     } else {
         1.0
     };
@@ -257,8 +304,9 @@ fn paced(call: &Call, levels: &Levels, way: &TokenWay, pieces: &PieceCounts) -> 
         locals: 1.0,
         ..StepWork::default()
     };
-    let pace = way.busiest + (crowd - 1.0) * beside.core(call, piece);
-    let path = way.path * (1.0 + (crowd - 1.0) / 2.0);
+    let pace =
+        way.busiest + way.folds_beside + (crowd - 1.0) * turned(call, beside.core(call, piece));
+    let path = way.path + (crowd - 1.0) * way.beside;
     let shared = shared(call, levels);
     match call.collective {
         // A rank hands the next round in when it has the result of this one.
@@ -304,9 +352,13 @@ fn from_root(call: &Call, levels: &Levels, piece: f64, way: &mut TokenWay) {
     way.step(call, core);
     way.busiest = core;
     if tops > 1.0 {
-        let core = passing(levels, all, hops - 1.0, level).core(call, piece);
+        // Largest subtrees come first: the way goes by the first child of each, or waits so long at
+        // the root.
+        let onward = if hops > 1.0 { 1.0 } else { 0.0 };
+        let core = passing(levels, all, onward, level).core(call, piece);
+        let tokens = if hops > 1.0 { 1.0 } else { children };
         for _ in 0..hops as u32 {
-            way.hand_over(call, level);
+            way.hand_over_all(call, level, tokens, tokens * piece);
             way.step(call, core);
         }
         way.busiest = way.busiest.max(core);
@@ -324,14 +376,18 @@ fn to_root(call: &Call, levels: &Levels, bytes: f64, way: &mut TokenWay) {
     } else {
         tops.log2().ceil()
     };
+    let tokens = (tops - 1.0) / hops;
     let fold = StepWork {
-        reads: vec![((tops - 1.0) / hops, level)],
+        reads: vec![(tokens, level)],
         sends: vec![(1.0, level)],
         locals: 1.0,
         folds: true,
         ..StepWork::default()
     };
-    way.path += hops * (call.site.costs.level(level).latency_ns + fold.core(call, bytes));
+    for _ in 0..hops as u32 {
+        way.hand_over_all(call, level, tokens, tokens * bytes);
+        way.path += fold.core(call, bytes);
+    }
     way.busiest += fold.core(call, bytes);
 }
 
