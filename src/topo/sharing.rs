@@ -5,8 +5,8 @@
 //!
 //! NUMA nodes within a socket decide where memory lies, and are no level of plans. Where a chip is
 //! cut into several, either each has a last-level cache of its own (Xeon), which is that level, or
-//! it has two or three (EPYC), between which a line takes about as long as between others of the
-//! socket.
+//! it has two or three (EPYC), and crossing to another one is cheap: memory of the own answers in
+//! 113 ns, that of all four by turns in 122 (EPYC 7742; A. Frumusanu, J. De Gelas, AnandTech 2019).
 
 use super::CpuSet;
 use super::hardware::{Machine, Object, ObjectKind};
@@ -20,8 +20,9 @@ pub struct SharedParts {
     pub socket: Option<u32>,
     /// The last-level cache.
     pub cache: Option<u32>,
-    /// The NUMA node, by the number that the system has for it. Where several have all processors,
-    /// as one of fast memory beside the usual one, it is the lowest: the system takes from that.
+    /// The NUMA node, by the number that the system has for it; none where the machine has one.
+    /// Where several have all processors, as one of fast memory beside the usual one, it is the
+    /// lowest: the system takes from that.
     pub numa: Option<u32>,
 }
 
@@ -41,7 +42,10 @@ pub fn sharing(machine: &Machine, cpus: &CpuSet) -> SharedParts {
     SharedParts {
         socket: named(socket),
         cache: named(cache),
-        numa: near.next().map(|node| node.os_index),
+        numa: near
+            .next()
+            .filter(|_| machine.numa.len() > 1)
+            .map(|node| node.os_index),
     }
 }
 
@@ -73,9 +77,12 @@ mod tests {
     #[test]
     fn memory_is_near_where_one_numa_node_has_all_processors() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let file = root.join("tests/data/topo/two_sockets_smt.xml");
-        let machine = Machine::from_xml_file(&file).unwrap();
-        let near = |cpus: &str| sharing(&machine, &CpuSet::parse_list(cpus).unwrap()).numa;
+        let near_in = |file: &str, cpus: &str| {
+            let machine = Machine::from_xml_file(&root.join("tests/data/topo").join(file)).unwrap();
+            sharing(&machine, &CpuSet::parse_list(cpus).unwrap()).numa
+        };
+        assert_eq!(near_in("desktop.xml", "0"), None, "it has one");
+        let near = |cpus: &str| near_in("two_sockets_smt.xml", cpus);
         // Each socket has two.
         let known = ["0,32", "8", "23,55", "24-31,56-63"].map(near);
         assert_eq!(known, [Some(0), Some(1), Some(2), Some(3)]);

@@ -8,7 +8,7 @@
 mod source;
 
 use super::futex::SystemFutex;
-use super::homes::{self, Homes};
+use super::homes::{self, Home, Homes};
 use super::pool::Lease;
 use super::room;
 use super::segment::Segment;
@@ -121,7 +121,7 @@ impl NodeMemory {
     /// With the NUMA nodes of all ranks of the layout, before any of them writes: what this one
     /// writes in the head is to lie on its own, and from now on a part on that of its writer.
     pub fn homed_at(self, homes: Homes) -> NodeMemory {
-        if let Some(node) = homes.of_rank(self.me) {
+        if let Some(home) = homes.of_rank(self.me) {
             let layout = &self.layout;
             let headers = [self.me, self.me + 1].map(|rank| layout.fan_header(rank));
             let slots = [self.me, self.me + 1].map(|rank| layout.fan_data(rank));
@@ -130,7 +130,7 @@ impl NodeMemory {
                 let page = room::page_bytes();
                 let [first, end] = ends.map(|at| at.next_multiple_of(page));
                 // SAFETY: whole pages of the head, which is mapped.
-                unsafe { homes::prefer(self.at(first), end - first, node) };
+                unsafe { homes::prefer(self.at(first), end - first, home) };
             }
         }
         NodeMemory { homes, ..self }
@@ -148,12 +148,12 @@ impl NodeMemory {
     }
 
     /// The first byte of a part of the layout, mapped on first use with the memory of its first
-    /// `ready` bytes. Its pages come from the NUMA node `home`, where there is one.
+    /// `ready` bytes. Its pages come from `home`, where that is said.
     fn part(
         &self,
         part: &Part,
         ready: usize,
-        home: Option<u32>,
+        home: Option<Home>,
         what: &dyn Fn() -> String,
     ) -> Result<*mut u8> {
         match &self.parts {
@@ -473,6 +473,11 @@ mod tests {
                 }
             }
         }
+        // Whoever has the memory next, and no home, is given none of an earlier one.
+        // SAFETY: the head and the span are those of the layout, from the beginning on.
+        let next = unsafe { NodeMemory::of((Arc::clone(&segment), Lease::of(None)), 0, layout, 0) };
+        let next = next.homed_at(Homes::of([None, Some(0), None]));
+        assert!(!head(&next, layout.fan_data(0)));
         for (writer, is) in [(0, true), (1, false)] {
             one.cast(writer, 0, 0).unwrap();
             let base = one.part(&layout.cast(writer, 0, 0), 0, None, &String::new);

@@ -16,7 +16,7 @@
 //! the connections begin at [`Segment::user_offset`].
 
 use super::fork::{self, Fd};
-use super::homes;
+use super::homes::{self, Home};
 use super::mapped::Mapped;
 use super::pool::{self, Pool, PoolName, PoolPlace};
 use super::register::Registry;
@@ -33,6 +33,10 @@ pub const LINE_BYTES: usize = 64;
 
 /// Unit of `user_offset`: it is a multiple of this.
 const PAGE_BYTES: usize = 4096;
+
+/// Parts of memory of this process alone that are placed. The system joins neighbours that want the
+/// same, and counts all others against its limit on mappings (65,530 by default).
+const MOST_PLACED: usize = 16_384;
 
 /// 128 random bits that the ranks of one communicator know and nobody else does.
 ///
@@ -221,8 +225,8 @@ impl Segment {
 
     /// The address of `bytes` bytes at `offset` (a multiple of a page), which are mapped now if
     /// they are behind the head and nobody in this process has used them before. The first
-    /// `ready_bytes` of them have their memory, from the NUMA node `home` where there is one, as
-    /// all others will. Valid while the segment lives. `what` it is for is said in errors.
+    /// `ready_bytes` of them have their memory, from `home` where that is said, as all others will.
+    /// Valid while the segment lives. `what` it is for is said in errors.
     ///
     /// # Errors
     /// `SystemError` naming what stands in the way; `InternalError` beyond the segment.
@@ -230,7 +234,7 @@ impl Segment {
         &self,
         (offset, bytes): (usize, usize),
         ready_bytes: usize,
-        home: Option<u32>,
+        home: Option<Home>,
         what: &str,
     ) -> Result<*mut u8> {
         let end = self.end_of(offset, bytes)?;
@@ -244,9 +248,9 @@ impl Segment {
         }
         let place = self.place(offset);
         let mapped = Mapped::new(place, bytes)?;
-        if let Some(node) = home {
+        if let Some(home) = home.filter(|_| place.is_some() || parts.len() < MOST_PLACED) {
             // SAFETY: the mapping that was just made.
-            unsafe { homes::prefer(mapped.base(), bytes, node) };
+            unsafe { homes::prefer(mapped.base(), bytes, home) };
         }
         let taken = Segment::take(place, ready_bytes.min(bytes), bytes, what);
         taken.inspect_err(|_| {

@@ -3,7 +3,9 @@
 use crate::support::inputs;
 use kolo::plan::{Algorithm, Collective};
 use kolo::price::Cluster;
-use kolo::tune::{Allowed, Asked, CLASSES, Combining, Decided, Inputs, Route, Rule, Table};
+use kolo::tune::{
+    Allowed, Asked, CLASSES, Combining, Decided, Inputs, ProtocolChoice, Route, Rule, Table,
+};
 
 const DRAWN: usize = 60;
 
@@ -112,6 +114,49 @@ fn only_plans_that_fold_in_the_one_order_are_chosen() {
             }
         }
     }
+}
+
+/// Where each rank would fold for itself, ranks would get different bits of scaled sums; what
+/// stands in for that is what the user allows.
+#[test]
+fn one_rank_makes_each_element_of_scaled_sums() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let (mut in_two_shots, mut in_rings) = (0, 0);
+    for _ in 0..DRAWN {
+        let inputs = Inputs {
+            reproducible: false,
+            ..drawn_inputs(&mut random)
+        };
+        let what = format!("{} ranks, {:?}", inputs.nranks, inputs.allowed);
+        let allowed = inputs.allowed.clone();
+        let over = |algorithm| {
+            let n = inputs.nranks;
+            ProtocolChoice::possible(Collective::AllReduce, algorithm, n)
+                .any(|over| allowed.allows(Collective::AllReduce, algorithm, over))
+        };
+        let two_shot_may_be = over(Algorithm::TwoShot);
+        let table = Table::new(inputs.clone());
+        for class in 0..CLASSES - 1 {
+            let asked = Asked {
+                combining: Combining::Made {
+                    commutes: true,
+                    scaled: true,
+                },
+                ..Asked::plain(Collective::AllReduce, 1 << class)
+            };
+            for one in algorithms(&asked, &table) {
+                let each = matches!(one, Algorithm::OneShot | Algorithm::RecursiveDoubling);
+                assert!(!each, "{one:?} of {} {what}", 1u64 << class);
+                let is_two_shot = one == Algorithm::TwoShot;
+                assert!(two_shot_may_be || !is_two_shot, "{what}");
+                in_two_shots += u32::from(is_two_shot);
+                in_rings += u32::from(one == Algorithm::Ring);
+            }
+        }
+    }
+    assert!(in_two_shots > 0 && in_rings > 0);
 }
 
 /// Collectives that only move data are chosen as ever, and the reason of other choices is told.

@@ -137,15 +137,21 @@ fn await_senders(service: &Service) {
     let (start, mut warned) = (clock::now(), false);
     let mut stopped = Stopped::new(STOPPED_LIMIT);
     loop {
-        let left_open = lock(service).map(|state| proxied::left_open(&state));
-        // Who cannot be asked may have somebody.
-        let is_known = left_open.is_some();
-        let (open, pids): (Vec<Rank>, Vec<u32>) = left_open.unwrap_or_default().into_iter().unzip();
-        if open.is_empty() && (is_known || start.past(END_LATE)) {
-            return;
-        }
-        if !is_known {
+        // Who cannot be asked may have somebody: it is asked again.
+        let Some(left_open) = lock(service).map(|state| proxied::left_open(&state)) else {
+            if start.past(END_LATE) {
+                tracing::warn!(
+                    "kolo: this process exits without knowing whether others still send through \
+                     it (setting pxn), as its service thread does not let go: what they have sent \
+                     may be lost; let all ranks call koloCommDestroy before any exits",
+                );
+                return;
+            }
             continue;
+        };
+        let (open, pids): (Vec<Rank>, Vec<u32>) = left_open.into_iter().unzip();
+        if open.is_empty() {
+            return;
         }
         let names: Vec<String> = open.iter().map(Rank::to_string).collect();
         let names = names.join(", ");
