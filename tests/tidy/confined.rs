@@ -51,7 +51,7 @@ pub const ENVIRONMENT: Confined = Confined {
         // A test, of which KOLO_BLESS makes a writer.
         "src/bin/kolo/pages/reference_tests.rs",
         // A library that other programs load too: it has the environment only.
-        "bindings/verbs/src/settings.rs",
+        "bindings/plugin/src/given.rs",
     ],
     in_bindings: false,
     advice: "make it an option of room config",
@@ -84,9 +84,9 @@ pub const SOCKETS: Confined = Confined {
         "bootstrap",
         "transport",
         "proxy",
-        "bindings/verbs/src/connecting.rs",
-        "bindings/verbs/src/line.rs",
-        "bindings/verbs/src/listener.rs",
+        "bindings/plugin/src/connecting.rs",
+        "bindings/plugin/src/line.rs",
+        "bindings/plugin/src/listener.rs",
     ],
     in_bindings: false,
     advice: "sockets live in rooms bootstrap, transport and proxy",
@@ -120,11 +120,12 @@ pub fn faults(source: &Source, rule: &Confined) -> Vec<String> {
 }
 
 /// Rooms and folders that have sockets.
-const WITH_SOCKETS: [&str; 5] = [
+const WITH_SOCKETS: [&str; 6] = [
     "src/base/",
     "src/bootstrap/",
     "src/transport/",
     "src/proxy/",
+    "bindings/plugin/src/",
     "bindings/verbs/src/",
 ];
 /// Where write(2) is for event descriptors, which have no other end.
@@ -252,7 +253,7 @@ const NOT_MAKERS: [&str; 7] = [
     // Listeners of kolo, which move what they accept.
     "src/bootstrap/office.rs",
     "src/proxy/net/meet.rs",
-    "bindings/verbs/src/table.rs",
+    "bindings/plugin/src/table.rs",
     // Both ends of a pair, for the fuzzer.
     "src/bootstrap/launch/pmi.rs",
     // A child's only thread reads and closes it.
@@ -386,7 +387,7 @@ mod tests {
         let trait_ = "use std::io::{self, Read, Write};";
         assert_eq!(asks("src/bootstrap/link.rs", trait_), 1);
         assert_eq!(
-            asks("bindings/verbs/src/line.rs", "impl io::Write for Line {"),
+            asks("bindings/plugin/src/line.rs", "impl io::Write for Line {"),
             1
         );
         assert_eq!(asks("src/bin/kolo/out.rs", trait_), 0);

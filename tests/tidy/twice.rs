@@ -44,11 +44,6 @@ const STILL: &[(&str, &str, &str)] = &[
     ),
     ("tests/dropin.rs", "bindings/pmpi/src/places.rs", "as above"),
     ("tests/dropin.rs", "bindings/pmpi/src/table.rs", "as above"),
-    (
-        "bindings/verbs/tests/conformance.rs",
-        "bindings/verbs/src/abi.rs",
-        "a program cannot link a plugin",
-    ),
     ("tests/loom/lib.rs", "src/base/mod.rs", LOOM),
     ("tests/loom/lib.rs", "src/wire/mod.rs", LOOM),
     ("tests/loom/lib.rs", "src/comm/flight/completion.rs", LOOM),

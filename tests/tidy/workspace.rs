@@ -9,7 +9,7 @@ use crate::{method_circles, read, root};
 use std::sync::OnceLock;
 
 /// The roots of the crates. The library uses the crate behind it; all others use both.
-const ROOTS: [&str; 11] = [
+const ROOTS: [&str; 12] = [
     "src/lib.rs",
     "src/dtype/mod.rs",
     "src/bin/kolo/main.rs",
@@ -17,6 +17,7 @@ const ROOTS: [&str; 11] = [
     "bindings/fortran/interfaces/src/main.rs",
     "bindings/mpi/src/lib.rs",
     "bindings/pmpi/src/lib.rs",
+    "bindings/plugin/src/lib.rs",
     "bindings/verbs/src/lib.rs",
     "tests/machines/device-tests/src/main.rs",
     "tests/machines/kernels-host/lib.rs",

@@ -13,11 +13,11 @@
 use crate::events::Watcher;
 use crate::filter;
 use crate::health::Health;
-use crate::memory::Cache;
-use crate::report;
 use crate::settings::Settings;
 use crate::verbs::{self, Context, Domain, RegisterDmabuf};
 use ibverbs_sys as ib;
+use kolo_plugin::memory::Cache;
+use kolo_plugin::report;
 use std::ffi::CString;
 use std::path::Path;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub struct Device {
     /// Registers dmabuf memory, where library and device can.
     pub dmabuf: Option<RegisterDmabuf>,
     /// Registered memory of all connections.
-    pub cache: Cache,
+    pub cache: Arc<Cache<verbs::Region>>,
     /// State of the device, as its events have told.
     pub health: Arc<Health>,
     /// The thread that hears of it; stopped before the device is closed.
@@ -226,7 +226,7 @@ fn open(
         max_work: number(attributes.max_qp_wr).max(16),
         max_completions: number(attributes.max_cqe).max(64),
         dmabuf: verbs::register_dmabuf().filter(|register| takes_dmabuf(&domain, *register)),
-        cache: Cache::default(),
+        cache: Arc::default(),
         health,
         watcher,
         domain,

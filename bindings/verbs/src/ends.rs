@@ -13,13 +13,13 @@ use crate::events::Alarm;
 use crate::explain;
 use crate::gid::Gid;
 use crate::hello::Hello;
-use crate::line::{Ending, Line};
 use crate::network::Network;
 use crate::queue::{Path, Queue};
 use crate::verbs::Completions;
 use ibverbs_sys as ib;
 use kolo::base::clock::{Moment, now};
 use kolo::base::{Code, Error, Result};
+use kolo_plugin::line::{Ending, Line};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -268,8 +268,8 @@ impl Ends {
             .as_mut()
             .filter(|_| self.left.is_none())
             .and_then(Line::look);
-        if said == Some(Ending::Bye) {
-            self.left = Some(self.ending(Ending::Bye));
+        if let Some(bye @ Ending::Bye(_)) = said.clone() {
+            self.left = Some(bye.error(&self.peer));
         }
         if self.left.is_some() {
             return Ok(());
@@ -290,32 +290,11 @@ impl Ends {
         }
         let known = said.is_some();
         if let Some(said) = said {
-            let ending = self.ending(said);
+            let ending = said.error(&self.peer);
             error.code = ending.code;
             error.what = format!("{}; {}", ending.what, error.what);
         }
         Err(self.fail(error, !known))
-    }
-
-    fn ending(&self, said: Ending) -> Error {
-        let peer = &self.peer;
-        match said {
-            Ending::Bye => Error::new(
-                Code::RemoteError,
-                format!("{peer} has closed the connection"),
-                "let both ends send and receive the same number of messages before they close",
-            ),
-            Ending::Note(code, text) => Error::new(
-                code,
-                format!("{peer} has failed: {text}"),
-                "look at the output of that process",
-            ),
-            Ending::Gone(why) => Error::new(
-                Code::RemoteError,
-                format!("the connection to {peer} is lost: {why}"),
-                "look at the output of that process, and at its node, for why it ended",
-            ),
-        }
     }
 
     /// To be called when nothing else happened: now and then looks at what else may have.
@@ -389,12 +368,12 @@ impl Ends {
             .and_then(Line::look)
         {
             None => Ok(()),
-            Some(Ending::Bye) => {
-                self.left = Some(self.ending(Ending::Bye));
+            Some(bye @ Ending::Bye(_)) => {
+                self.left = Some(bye.error(&peer));
                 Ok(())
             }
             Some(said) => {
-                let error = self.ending(said);
+                let error = said.error(&peer);
                 Err(self.fail(error, false))
             }
         }
@@ -426,7 +405,8 @@ impl Ends {
             return Err(self.fail(error, true));
         }
         if let Some(line) = self.line.as_mut().filter(|_| self.error.is_none()) {
-            line.say_bye();
+            // A message that the adapter has confirmed is there.
+            line.say_bye(0);
         }
         Ok(())
     }

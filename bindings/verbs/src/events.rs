@@ -5,10 +5,10 @@
 //! it hears of a queue pair into the [`Alarm`] of the connection, and connections look there.
 
 use crate::health::Health;
-use crate::report;
 use crate::verbs::{self, Context};
 use ibverbs_sys as ib;
 use kolo::base::{descriptors, own_thread};
+use kolo_plugin::report;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

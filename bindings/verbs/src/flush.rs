@@ -6,9 +6,8 @@
 //! to itself, and reads one byte by it. Host memory needs none of this.
 
 use crate::ends::{Done, Ends};
-use crate::memory::Registered;
 use crate::queue::{Kind, Work};
-use crate::verbs::{LOCAL_WRITE, Region};
+use crate::verbs::{self, LOCAL_WRITE, Region, Registered};
 use kolo::base::{Error, Result};
 
 /// Flushes that may be open at once.
@@ -69,7 +68,7 @@ impl Flush {
             local_key: self.region.local_key(),
             bytes: 1,
             remote: data as u64,
-            remote_key: memory.remote_key(),
+            remote_key: verbs::remote_key(memory),
             told: true,
         };
         self.ends.in_flight += 1;

@@ -1,23 +1,25 @@
-//! Greetings that the two ends of a new connection exchange once they have proven that they know
-//! the secret of the handle: a greeting of fixed size, and an answer of the same form or the reason
-//! why there is none.
+//! Greetings of the two ends of a new connection ([`kolo_plugin::greeting`]): their queue pairs and
+//! addresses.
 
 use crate::settings::MAX_QUEUES;
-use kolo::base::{Code, Error, Result};
+use kolo::base::Result;
 use kolo::trust::proof::Preamble;
+use kolo_plugin::fabric::Signs;
+use kolo_plugin::greeting::{HELLO_BYTES, Reader, Writer};
 
-/// Size of a greeting and of an answer.
-pub const HELLO_BYTES: usize = 512;
-
-/// The first bytes of the proof that comes before; the version is that of everything here.
-pub const PROTOCOL: Preamble = Preamble {
-    magic: *b"KOLOrdma",
-    version: 2,
+/// How this network is told from others.
+pub const SIGNS: Signs = Signs {
+    what: "RDMA",
+    log: "NET/verbs",
+    page: "docs/net-verbs.md",
+    handle: *b"KVB2",
+    label: b"kolo net verbs",
+    // The version is that of everything here.
+    protocol: Preamble {
+        magic: *b"KOLOrdma",
+        version: 3,
+    },
 };
-
-const MAGIC: [u8; 4] = *b"KVH2";
-const NAME_BYTES: usize = 64;
-const REFUSED: u8 = 1;
 
 /// One end of a connection, as the other one needs to know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,54 +42,9 @@ pub struct Hello {
     pub pid: u32,
 }
 
-/// Writes fields one after the other.
-struct Writer {
-    bytes: [u8; HELLO_BYTES],
-    at: usize,
-}
-
-impl Writer {
-    fn put(&mut self, field: &[u8]) {
-        self.bytes[self.at..self.at + field.len()].copy_from_slice(field);
-        self.at += field.len();
-    }
-
-    fn name(&mut self, text: &str) {
-        let mut field = [0; NAME_BYTES];
-        let end = (0..=text.len().min(NAME_BYTES))
-            .rev()
-            .find(|&end| text.is_char_boundary(end))
-            .unwrap_or(0);
-        field[..end].copy_from_slice(&text.as_bytes()[..end]);
-        self.put(&field);
-    }
-
-    fn finish(mut self) -> [u8; HELLO_BYTES] {
-        let sum = crc32c::crc32c(&self.bytes[..HELLO_BYTES - 4]);
-        self.bytes[HELLO_BYTES - 4..].copy_from_slice(&sum.to_le_bytes());
-        self.bytes
-    }
-}
-
-struct Reader<'a>(&'a [u8]);
-
-impl Reader<'_> {
-    fn take<const N: usize>(&mut self) -> [u8; N] {
-        let (field, rest) = self.0.split_first_chunk::<N>().expect("the size is fixed");
-        self.0 = rest;
-        *field
-    }
-
-    fn name(&mut self) -> String {
-        let field = self.take::<NAME_BYTES>();
-        let end = field.iter().position(|&b| b == 0).unwrap_or(NAME_BYTES);
-        String::from_utf8_lossy(&field[..end]).into_owned()
-    }
-}
-
 impl Hello {
     pub fn write(&self) -> [u8; HELLO_BYTES] {
-        let mut out = start(0);
+        let mut out = Writer::begin(SIGNS.handle);
         out.put(&[u8::from(self.split), u8::from(self.ethernet), self.port]);
         out.put(&[self.queues.len() as u8]);
         out.put(&self.mtu.to_le_bytes());
@@ -108,14 +65,9 @@ impl Hello {
     /// Reads a greeting or an answer. `RemoteError` for a refusal, with the other end's words;
     /// `None` for what is neither: a stranger, or another version.
     pub fn read(bytes: &[u8; HELLO_BYTES]) -> Result<Option<Hello>> {
-        let sum = crc32c::crc32c(&bytes[..HELLO_BYTES - 4]).to_le_bytes();
-        let mut fields = Reader(bytes);
-        if fields.take() != MAGIC || bytes[HELLO_BYTES - 4..] != sum {
+        let Some(mut fields) = Reader::open(bytes, SIGNS.handle, SIGNS.what)? else {
             return Ok(None);
-        }
-        if fields.take() == [REFUSED] {
-            return Err(read_refusal(fields));
-        }
+        };
         let [split, ethernet, port, count] = fields.take();
         if !(1..=MAX_QUEUES).contains(&u32::from(count)) {
             return Ok(None);
@@ -156,49 +108,6 @@ impl Hello {
     }
 }
 
-fn start(kind: u8) -> Writer {
-    let mut out = Writer {
-        bytes: [0; HELLO_BYTES],
-        at: 0,
-    };
-    out.put(&MAGIC);
-    out.put(&[kind]);
-    out
-}
-
-/// An answer that says why there is no connection.
-pub fn refusal(error: &Error) -> [u8; HELLO_BYTES] {
-    let mut out = start(REFUSED);
-    let mut room = HELLO_BYTES - 4 - out.at - 4;
-    let cut = |text: &str, room: usize| -> Vec<u8> {
-        let end = (0..=text.len().min(room))
-            .rev()
-            .find(|&end| text.is_char_boundary(end));
-        text.as_bytes()[..end.unwrap_or(0)].to_vec()
-    };
-    let what = cut(&error.what, room);
-    room -= what.len();
-    let remedy = cut(&error.remedy, room);
-    for text in [what, remedy] {
-        out.put(&(text.len() as u16).to_le_bytes());
-        out.put(&text);
-    }
-    out.finish()
-}
-
-fn read_refusal(mut fields: Reader) -> Error {
-    let mut text = || {
-        let length = usize::from(u16::from_le_bytes(fields.take()));
-        let length = length.min(fields.0.len().saturating_sub(6));
-        let (text, rest) = fields.0.split_at(length);
-        fields.0 = rest;
-        String::from_utf8_lossy(text).into_owned()
-    };
-    let (what, remedy) = (text(), text());
-    let what = format!("the receiving end refused an RDMA connection: {what}");
-    Error::new(Code::RemoteError, what, remedy)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,7 +122,7 @@ mod tests {
             gid: [7; 16],
             area: 0x7fff_1234_5678,
             area_key: 99,
-            host: "n".repeat(NAME_BYTES),
+            host: "n".repeat(64),
             device: "mlx5_0".into(),
             port: 2,
             pid: 4711,
@@ -242,20 +151,5 @@ mod tests {
             bytes[at] ^= 0x40;
             assert_eq!(Hello::read(&bytes).unwrap(), None, "byte {at}");
         }
-    }
-
-    #[test]
-    fn a_refusal_keeps_its_words() {
-        let error = Error::usage("one port is Ethernet", "use one kind of port");
-        let read = Hello::read(&refusal(&error)).unwrap_err();
-        assert!(read.what.ends_with("one port is Ethernet"), "{read}");
-        assert_eq!(read.remedy, "use one kind of port");
-        let long = Error::usage("x".repeat(1000), "y".repeat(1000));
-        assert!(
-            Hello::read(&refusal(&long))
-                .unwrap_err()
-                .what
-                .contains("xxx")
-        );
     }
 }

@@ -14,41 +14,27 @@
 //! the receiver and says which slot it was ([`send`], [`recv`]). Nothing is copied, and a receiver
 //! that posts nothing holds the sender back.
 //!
-//! **Reading order.** [`abi`] the table's types, [`table`] and [`calls`] its functions, [`guard`]
-//! what is done around each, [`connection`] what they work on, [`exports`] what else is exported,
-//! [`report`] last error and log, [`settings`]; [`network`] what is shared by all connections,
-//! [`running`] who uses it, [`device`] and [`filter`] which ports, [`gid`] which address,
-//! [`events`] and [`health`] what happens to them, [`memory`] registration; [`handle`], [`hello`],
-//! [`listener`], [`connecting`] how two ends meet, [`line`] how they know of each other later;
-//! [`verbs`] owned objects of libibverbs, [`queue`] queue pairs, [`ends`] what both ends of a
-//! connection share, [`send`], [`recv`], [`flush`], [`explain`] sentences for error completions.
+//! **Reading order.** [`plugin`] what is behind the table, whose functions are those of the crate
+//! [`kolo_plugin`]; [`settings`]; [`network`] what is shared by all connections, [`device`] and
+//! [`filter`] which ports, [`gid`] which address, [`events`] and [`health`] what happens to them,
+//! [`hello`] how two ends meet; [`verbs`] owned objects of libibverbs,
+//! [`queue`] queue pairs, [`ends`] what both ends of a connection share, [`send`], [`recv`],
+//! [`flush`], [`explain`] sentences for error completions.
 
-mod abi;
-mod calls;
-mod connecting;
-mod connection;
 mod device;
 mod ends;
 mod events;
 mod explain;
-mod exports;
 mod filter;
 mod flush;
 mod gid;
-mod guard;
-mod handle;
 mod health;
 mod hello;
-mod line;
-mod listener;
-mod memory;
 mod network;
+mod plugin;
 mod queue;
 mod recv;
-mod report;
-mod running;
 mod send;
 mod settings;
 mod slot;
-mod table;
 mod verbs;

@@ -1,11 +1,11 @@
 //! State that all connections of the process share: settings, ports, the interfaces to meet on.
 
 use crate::device::{self, Port};
-use crate::report;
 use crate::settings::{self, Settings};
 use kolo::base::interfaces::{self, Interface};
 use kolo::base::{Code, Error, Result};
-use std::sync::atomic::{AtomicU64, Ordering};
+use kolo_plugin::greeting::host;
+use kolo_plugin::report;
 
 /// The network.
 pub struct Network {
@@ -15,7 +15,6 @@ pub struct Network {
     pub interface: Interface,
     /// This node's name, for the peer's messages.
     pub host: String,
-    next: AtomicU64,
 }
 
 /// The interface on which the two ends of a connection meet. Without one there is no RDMA, whatever
@@ -40,7 +39,7 @@ impl Network {
     /// # Errors
     /// `InvalidArgument` for a setting; `SystemError` when there is no device to use, with the
     /// reason for each.
-    pub fn open() -> Result<Network> {
+    pub fn find() -> Result<Network> {
         let settings = settings::read()?;
         if settings.disable {
             return Err(Error::usage(
@@ -66,7 +65,6 @@ impl Network {
             settings,
             interface,
             host: host(),
-            next: AtomicU64::new(1),
         };
         report::info(&network.line(&found.refused));
         Ok(network)
@@ -82,27 +80,6 @@ impl Network {
             line.push_str(&refused.join(", "));
         }
         line
-    }
-
-    /// The port with this number. `InvalidArgument` where there is none.
-    pub fn port(&self, number: i32) -> Result<usize> {
-        let index = usize::try_from(number)
-            .ok()
-            .filter(|index| *index < self.ports.len());
-        index.ok_or_else(|| {
-            Error::argument(
-                format!(
-                    "there is no RDMA device {number}: there are {}",
-                    self.ports.len()
-                ),
-                "number devices from 0",
-            )
-        })
-    }
-
-    /// A number that no connection had before.
-    pub fn new_number(&self) -> u64 {
-        self.next.fetch_add(1, Ordering::Relaxed)
     }
 }
 
@@ -121,14 +98,6 @@ fn nothing(refused: &[String]) -> Error {
         format!("no RDMA device can be used: {why}"),
         "`ibv_devinfo` lists the devices; bring a port up, or correct KOLO_IB_HCA",
     )
-}
-
-fn host() -> String {
-    let mut name = [0; 256];
-    // SAFETY: the place has the size that is given; it stays ended by a zero byte.
-    unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) };
-    let end = name.iter().position(|&byte| byte == 0).unwrap_or(0);
-    String::from_utf8_lossy(&name[..end]).into_owned()
 }
 
 #[cfg(test)]

@@ -3,12 +3,12 @@
 use crate::ends::{Done, Ends};
 use crate::flush::Flush;
 use crate::hello::Hello;
-use crate::memory::Registered;
 use crate::network::Network;
 use crate::queue::{Kind, Work};
-use crate::slot::{Cell, GROUP, RING, Ring, Slot, read_immediate};
-use crate::verbs::{LOCAL_WRITE, REMOTE_WRITE, Region};
+use crate::slot::{Cell, Ring, Slot, read_immediate};
+use crate::verbs::{self, LOCAL_WRITE, REMOTE_WRITE, Region, Registered};
 use kolo::base::{Code, Error, Result};
+use kolo_plugin::fabric::{self, GROUP, RING};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
@@ -43,13 +43,7 @@ struct Request {
 }
 
 /// A buffer to receive into.
-#[derive(Clone, Copy)]
-pub struct Buffer<'a> {
-    pub data: usize,
-    pub capacity: usize,
-    pub tag: u32,
-    pub memory: Option<&'a Registered>,
-}
+pub type Buffer<'a> = fabric::Buffer<'a, Registered>;
 
 /// The receiving end of a connection.
 pub struct Receiver {
@@ -143,7 +137,7 @@ impl Receiver {
     ///
     /// # Safety
     /// The buffers stay valid and are left alone until the request is done or the connection ends.
-    pub unsafe fn irecv(&mut self, buffers: &[Buffer]) -> Result<Option<usize>> {
+    pub unsafe fn post(&mut self, buffers: &[Buffer]) -> Result<Option<usize>> {
         self.ends.check()?;
         if buffers.is_empty() || buffers.len() > GROUP {
             return Err(Error::argument(
@@ -236,7 +230,7 @@ impl Receiver {
 
     /// The sizes of a request's messages, once, when all are there: they are written to `sizes`,
     /// and their number is returned. `None`: not yet.
-    pub fn test(&mut self, number: usize, sizes: &mut [usize; GROUP]) -> Result<Option<usize>> {
+    pub fn take(&mut self, number: usize, sizes: &mut [usize; GROUP]) -> Result<Option<usize>> {
         self.ends.check()?;
         if !self
             .requests
@@ -290,7 +284,9 @@ impl Receiver {
 /// The key of a buffer's memory.
 fn key(buffer: &Buffer) -> Result<u32> {
     match buffer.memory {
-        Some(memory) if memory.covers(buffer.data, buffer.capacity) => Ok(memory.remote_key()),
+        Some(memory) if memory.covers(buffer.data, buffer.capacity) => {
+            Ok(verbs::remote_key(memory))
+        }
         _ if buffer.capacity == 0 => Ok(0),
         _ => Err(Error::argument(
             format!(

@@ -5,17 +5,14 @@
 //! value. When the adapter says that the last write is done, the peer's node has the message.
 
 use crate::ends::{Done, Ends};
-use crate::memory::Registered;
 use crate::network::Network;
 use crate::queue::{Kind, Work};
-use crate::slot::{Cell, GROUP, RING, Ring, Slot, immediate, needs_record};
-use crate::verbs::{LOCAL_WRITE, REMOTE_WRITE, Region};
+use crate::slot::{Cell, Ring, Slot, immediate, needs_record};
+use crate::verbs::{self, LOCAL_WRITE, REMOTE_WRITE, Region, Registered};
 use kolo::base::{Code, Error, Result};
+use kolo_plugin::fabric::{GROUP, MESSAGES, RING};
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// Messages that may be on their way.
-pub const MESSAGES: usize = 64;
 
 /// Most pieces of a message on one queue pair.
 pub const PIECES: usize = 128;
@@ -208,7 +205,7 @@ impl Sender {
         }
         match memory {
             _ if bytes == 0 => Ok(0),
-            Some(memory) if memory.covers(data, bytes) => Ok(memory.local_key()),
+            Some(memory) if memory.covers(data, bytes) => Ok(verbs::local_key(memory)),
             _ => Err(Error::argument(
                 format!(
                     "{bytes} bytes at {data:#x} are not in the registered memory that is named"

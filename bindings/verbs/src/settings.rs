@@ -5,16 +5,15 @@
 //! the environment, with `NCCL_*` as second names.
 
 use kolo::base::interfaces::Family;
-use kolo::base::{Error, Result, privilege};
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use kolo::base::{Error, Result};
+use kolo_plugin::given::{Given, Key};
 use std::time::Duration;
 
 /// Most queue pairs of a connection.
 pub const MAX_QUEUES: u32 = 16;
 
 /// Key in kolo's files, second name in the environment.
-const KEYS: &[(&str, &str)] = &[
+const KEYS: &[Key] = &[
     ("ib_hca", "NCCL_IB_HCA"),
     ("ib_disable", "NCCL_IB_DISABLE"),
     ("ib_gid_index", "NCCL_IB_GID_INDEX"),
@@ -29,8 +28,8 @@ const KEYS: &[(&str, &str)] = &[
     ("net_link_timeout", ""),
 ];
 
-/// Values that were handed over, by key.
-static GIVEN: Mutex<Option<HashMap<&'static str, String>>> = Mutex::new(None);
+/// Values that were handed over.
+static GIVEN: Given = Given::new();
 
 /// All settings of this library.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,38 +63,16 @@ pub struct Settings {
 /// Takes a value of a kolo option; it goes before the environment. False for an unknown key.
 /// Values are checked when the network is started.
 pub fn configure(key: &str, value: &str) -> bool {
-    let Some((key, _)) = KEYS.iter().find(|(known, _)| *known == key) else {
-        return false;
-    };
-    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
-    given
-        .get_or_insert_default()
-        .insert(key, value.trim().to_string());
-    true
+    GIVEN.take(KEYS, key, value)
 }
 
 /// The settings as they are now. `InvalidArgument` names the variable and what it takes.
 pub fn read() -> Result<Settings> {
-    let given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let given = given.unwrap_or_default();
-    parse(&|key, alias| {
-        let trusted = !privilege::is_raised();
-        let variable = |name: &str| std::env::var(name).ok().filter(|_| trusted);
-        let own = format!("KOLO_{}", key.to_ascii_uppercase());
-        let found = match given.get(key) {
-            Some(value) => Some((own, value.clone())),
-            None => variable(&own)
-                .map(|value| (own, value))
-                .or_else(|| Some((alias.to_string(), variable(alias)?))),
-        };
-        found
-            .map(|(name, value)| (name, value.trim().to_string()))
-            .filter(|(_, value)| !value.is_empty())
-    })
+    parse(&|key, alias| GIVEN.look((key, alias)))
 }
 
 /// Finds the name and value of a key and its alias.
-type Source<'a> = &'a dyn Fn(&str, &str) -> Option<(String, String)>;
+type Source<'a> = &'a dyn Fn(&'static str, &'static str) -> Option<(String, String)>;
 
 fn parse(source: Source) -> Result<Settings> {
     let look = |key: &str| {

@@ -6,11 +6,7 @@
 //!
 //! Requests of a receiver stand in a ring; each has one slot for each of its buffers.
 
-/// Requests of a receiver that may be posted at once.
-pub const RING: usize = 32;
-
-/// Buffers of one request.
-pub const GROUP: usize = 8;
+use kolo_plugin::fabric::{GROUP, RING};
 
 const WORDS: usize = 8;
 

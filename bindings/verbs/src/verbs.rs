@@ -224,6 +224,22 @@ impl Drop for Region {
     }
 }
 
+/// Access to memory of the caller.
+pub const ANY: u32 = LOCAL_WRITE | REMOTE_WRITE | REMOTE_READ;
+
+/// Memory that one connection may use.
+pub type Registered = kolo_plugin::memory::Registered<Region>;
+
+/// The key for this end's adapter; an empty range needs none.
+pub fn local_key(memory: &Registered) -> u32 {
+    memory.region().map_or(0, Region::local_key)
+}
+
+/// The key for the peer's adapter.
+pub fn remote_key(memory: &Registered) -> u32 {
+    memory.region().map_or(0, Region::remote_key)
+}
+
 /// `ibv_reg_dmabuf_mr`, which older libraries lack.
 pub type RegisterDmabuf =
     unsafe extern "C" fn(*mut ib::ibv_pd, u64, usize, u64, c_int, c_int) -> *mut ib::ibv_mr;

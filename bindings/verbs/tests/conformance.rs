@@ -4,13 +4,14 @@
 //! runs in the virtual machine of tests/softroce (`make test-rdma`; `make test` runs `short`), and
 //! elsewhere each test says that it is skipped.
 
-#[path = "../src/abi.rs"]
-#[allow(dead_code)]
-mod abi;
 #[path = "conformance/alone.rs"]
 mod alone;
+#[path = "../../plugin/tests/conformance/common.rs"]
+mod common;
 #[path = "conformance/faults.rs"]
 mod faults;
+#[path = "../../plugin/tests/conformance/holdings.rs"]
+mod holdings;
 #[path = "conformance/lifecycle.rs"]
 mod lifecycle;
 #[path = "conformance/machine.rs"]
@@ -19,13 +20,15 @@ mod machine;
 mod messages;
 #[path = "../../../tests/alone/mod.rs"]
 mod own_process;
-#[path = "conformance/peer.rs"]
+#[path = "../../plugin/tests/conformance/peer.rs"]
 mod peer;
-#[path = "conformance/plugin.rs"]
+#[path = "../../plugin/tests/conformance/plugin.rs"]
 mod plugin;
 #[path = "conformance/short.rs"]
 mod short;
+#[path = "conformance/site.rs"]
+mod site;
 #[path = "../../../tests/skip/mod.rs"]
 mod skip;
-#[path = "conformance/traffic.rs"]
+#[path = "../../plugin/tests/conformance/traffic.rs"]
 mod traffic;

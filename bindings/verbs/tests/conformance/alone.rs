@@ -162,6 +162,7 @@ fn only_the_table_and_its_helpers_are_exported() {
     names.sort_unstable();
     let expected = [
         "kolo_net_abandon",
+        "kolo_net_about",
         "kolo_net_configure",
         "kolo_net_last_error",
         "kolo_net_set_log",

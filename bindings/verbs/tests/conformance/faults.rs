@@ -1,8 +1,9 @@
 //! Links that fail for a while or for good, lost packets, peers that are killed.
 
+use crate::common;
 use crate::machine::{self, Undo, command, counted};
-use crate::peer::Peer;
 use crate::plugin::{Net, log, until, until_failure};
+use crate::site::DEVICES;
 use crate::traffic::{self, Buffer, Shape};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -161,57 +162,14 @@ fn endless_retries_have_a_limit() {
 
 #[test]
 fn a_killed_receiver_is_noticed() {
-    if !machine::is_here() {
-        return;
+    if machine::is_here() {
+        common::a_killed_receiver_is_noticed(&DEVICES.with(&[("ib_timeout", "14")]));
     }
-    let net = Net::start(&[("ib_timeout", "14")]).unwrap();
-    let (mut peer, sender) = Peer::receiver(&net);
-    let mut source = Buffer::new(&sender, 4000, 5).unwrap();
-    let message = (source.bytes.as_mut_ptr(), 4000, 0, source.memory);
-    for _ in 0..20 {
-        let sent = until(20, || sender.isend(message)).unwrap();
-        sender.wait(sent).unwrap();
-    }
-    peer.kill();
-    let (failure, took) = until_failure(20, || match sender.isend(message)? {
-        Some(sent) => sender.wait(sent).map(Some),
-        None => Ok(None),
-    });
-    println!("    after {took:?}: {}", failure.text);
-    assert_eq!(failure.code, 6, "{failure:?}");
-    let process = format!("process {}", peer.id());
-    assert!(
-        failure.text.contains(&process),
-        "{process}: {}",
-        failure.text
-    );
 }
 
 #[test]
 fn a_killed_sender_is_noticed_by_an_idle_receiver() {
-    if !machine::is_here() {
-        return;
+    if machine::is_here() {
+        common::a_killed_sender_is_noticed_by_an_idle_receiver(&DEVICES);
     }
-    let net = Net::start(&[]).unwrap();
-    let (handle, listener) = net.listen(1).unwrap();
-    let mut peer = Peer::sender(&handle);
-    let receiver = until(30, || listener.accept()).unwrap();
-    let mut target = Buffer::new(&receiver, 4000, 0).unwrap();
-    let place = (target.bytes.as_mut_ptr(), 4000, 0, target.memory);
-    for _ in 0..20 {
-        let posted = until(20, || receiver.irecv(&[place])).unwrap();
-        assert_eq!(receiver.wait(posted).unwrap()[0], 4000);
-        assert!(target.bytes.iter().all(|&byte| byte == 5));
-    }
-    // From here on it sends nothing; what is posted would wait for ever.
-    let posted = receiver.irecv(&[place]).unwrap().unwrap();
-    assert_eq!(receiver.test(posted).unwrap(), None);
-    peer.kill();
-    let (failure, took) = until_failure(20, || receiver.test(posted));
-    println!("    after {took:?}: {}", failure.text);
-    assert!(
-        failure.code == 6 && failure.text.contains("ended"),
-        "{}",
-        failure.text
-    );
 }

@@ -1,6 +1,5 @@
 //! The virtual machine that a test runs in: its links, counters, and what the process holds.
 
-use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -102,43 +101,4 @@ pub fn counted_both<T>(there: u64, back: u64, body: impl FnOnce() -> T) -> T {
         );
     }
     result
-}
-
-/// Resources that could leak: objects of the kernel's RDMA, open files, threads.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Holdings {
-    rdma: String,
-    files: BTreeMap<String, usize>,
-    threads: usize,
-}
-
-pub fn holdings() -> Holdings {
-    let mut files = BTreeMap::new();
-    for entry in std::fs::read_dir("/proc/self/fd").unwrap() {
-        if let Ok(target) = std::fs::read_link(entry.unwrap().path()) {
-            // Numbers of sockets differ; the open folder itself is none of the process's.
-            let name = target.to_string_lossy();
-            let kind = name
-                .split_once(":[")
-                .map_or(&*name, |(kind, _)| kind)
-                .to_string();
-            if !kind.ends_with("/fd") {
-                *files.entry(kind).or_insert(0) += 1;
-            }
-        }
-    }
-    Holdings {
-        rdma: command("rdma resource show"),
-        files,
-        threads: threads(),
-    }
-}
-
-/// A thread that was joined is listed for a moment more.
-fn threads() -> usize {
-    let counts = (0..10).map(|_| {
-        std::thread::sleep(Duration::from_millis(5));
-        std::fs::read_dir("/proc/self/task").unwrap().count()
-    });
-    counts.min().unwrap()
 }

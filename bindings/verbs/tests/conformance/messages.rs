@@ -1,7 +1,9 @@
 //! Much random traffic: sizes, groups, tags, many connections, and memory of devices.
 
+use crate::common;
 use crate::machine::{self, counted};
 use crate::plugin::{Net, until};
+use crate::site::DEVICES;
 use crate::traffic::{self, Buffer, Shape};
 
 fn seeds(usual: &[u64]) -> Vec<u64> {
@@ -39,21 +41,8 @@ fn random_sizes_to_several_mib() {
 
 #[test]
 fn full_groups_of_many_tags() {
-    if !machine::is_here() {
-        return;
-    }
-    let net = Net::start(&[("ib_qps_per_connection", "2")]).unwrap();
-    let (sender, receiver) = net.pair(1, 0).unwrap();
-    for seed in seeds(&[21, 22, 23]) {
-        let shape = Shape {
-            seed,
-            messages: 600,
-            largest: 2000,
-            group: 8,
-            tags: 50,
-            full: false,
-        };
-        traffic::carry(&sender, &receiver, &shape).unwrap();
+    if machine::is_here() {
+        common::full_groups_of_many_tags(&DEVICES.with(&[("ib_qps_per_connection", "2")]));
     }
 }
 
@@ -82,86 +71,15 @@ fn every_byte_passes_the_devices() {
 
 #[test]
 fn many_connections_at_once() {
-    if !machine::is_here() {
-        return;
+    if machine::is_here() {
+        common::many_connections_at_once(&DEVICES);
     }
-    let net = Net::start(&[]).unwrap();
-    // Several senders share a handle, as the ranks of a node do.
-    let pairs: Vec<_> = (0..64)
-        .map(|index| net.pair(index & 1, 1 - (index & 1)).unwrap())
-        .collect();
-    std::thread::scope(|scope| {
-        for (part, pairs) in pairs.chunks(16).enumerate() {
-            let pairs: Vec<_> = pairs.iter().map(Borrowed).collect();
-            scope.spawn(move || {
-                for (index, Borrowed((sender, receiver))) in pairs.into_iter().enumerate() {
-                    let shape = Shape {
-                        seed: (part * 100 + index) as u64,
-                        messages: 20,
-                        largest: 4000,
-                        group: 4,
-                        tags: 3,
-                        full: false,
-                    };
-                    traffic::carry(sender, receiver, &shape).unwrap();
-                }
-            });
-        }
-    });
 }
-
-/// Connections of which this thread is the only user for now.
-struct Borrowed<'a>(&'a (crate::plugin::Comm, crate::plugin::Comm));
-
-// SAFETY: each pair is given to one thread, and the table allows any.
-unsafe impl Send for Borrowed<'_> {}
 
 #[test]
 fn one_handle_serves_several_senders() {
-    if !machine::is_here() {
-        return;
-    }
-    let net = Net::start(&[]).unwrap();
-    let (handle, listener) = net.listen(1).unwrap();
-    let mut copies: Vec<_> = (0..5).map(|_| (handle.clone(), None)).collect();
-    let mut receivers = Vec::new();
-    until(30, || {
-        for (index, (copy, sender)) in copies.iter_mut().enumerate() {
-            if sender.is_none() {
-                *sender = net.connect(index as i32 & 1, copy)?;
-            }
-        }
-        receivers.extend(listener.accept()?);
-        let all = copies.iter().all(|(_, sender)| sender.is_some()) && receivers.len() == 5;
-        Ok(all.then_some(()))
-    })
-    .unwrap();
-    // Each sender says who it is; every receiver hears one of them.
-    let mut sources = Vec::new();
-    for (index, (_, sender)) in copies.iter().enumerate() {
-        let sender = sender.as_ref().unwrap();
-        sources.push((sender, Buffer::new(sender, 4, index as u8).unwrap(), None));
-    }
-    let mut heard = Vec::new();
-    for receiver in &receivers {
-        let mut target = Buffer::new(receiver, 4, 99).unwrap();
-        let place = (target.bytes.as_mut_ptr(), 4, 0, target.memory);
-        let request = receiver.irecv(&[place]).unwrap().unwrap();
-        until(30, || {
-            for (sender, source, sent) in &mut sources {
-                if sent.is_none() {
-                    *sent = sender.isend((source.bytes.as_mut_ptr(), 4, 0, source.memory))?;
-                }
-            }
-            receiver.test(request)
-        })
-        .unwrap();
-        heard.push(target.bytes[0]);
-    }
-    heard.sort_unstable();
-    assert_eq!(heard, [0, 1, 2, 3, 4]);
-    for (sender, _, sent) in sources {
-        sender.wait(sent.unwrap()).unwrap();
+    if machine::is_here() {
+        common::one_handle_serves_several_senders(&DEVICES);
     }
 }
 

@@ -1,8 +1,11 @@
 //! Tests that are run often: devices, some traffic, errors of misuse, nothing left.
 
-use crate::machine::{self, counted, holdings};
-use crate::plugin::{Net, log, until, until_failure};
-use crate::traffic::{self, Buffer, Shape};
+use crate::common;
+use crate::holdings::holdings;
+use crate::machine::{self, counted};
+use crate::plugin::{Net, log, until};
+use crate::site::DEVICES;
+use crate::traffic::{self, Shape};
 
 #[test]
 fn devices_are_listed() {
@@ -139,69 +142,14 @@ fn large_messages_have_their_size_in_a_record() {
 
 #[test]
 fn a_sender_waits_for_a_buffer_of_its_tag() {
-    if !machine::is_here() {
-        return;
+    if machine::is_here() {
+        common::a_sender_waits_for_a_buffer_of_its_tag(&DEVICES);
     }
-    let net = Net::start(&[]).unwrap();
-    let (sender, receiver) = net.pair(0, 1).unwrap();
-    let mut source = Buffer::new(&sender, 64, 7).unwrap();
-    let mut target = Buffer::new(&receiver, 64, 0).unwrap();
-    let message = (source.bytes.as_mut_ptr(), 64, 9, source.memory);
-    for _ in 0..1000 {
-        assert_eq!(sender.isend(message).unwrap(), None);
-    }
-    let base = target.bytes.as_mut_ptr();
-    let place = |tag, at: usize, bytes| (base.wrapping_add(at), bytes, tag, target.memory);
-    let other = receiver.irecv(&[place(1, 0, 0)]).unwrap().unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(100));
-    assert_eq!(sender.isend(message).unwrap(), None);
-    let request = receiver
-        .irecv(&[place(8, 0, 0), place(9, 0, 64)])
-        .unwrap()
-        .unwrap();
-    let sent = until(10, || sender.isend(message)).unwrap();
-    assert_eq!(sender.wait(sent).unwrap()[0], 64);
-    assert_eq!(
-        receiver.test(request).unwrap(),
-        None,
-        "tag 8 is still to come"
-    );
-    for tag in [8, 1] {
-        let empty = (std::ptr::null_mut(), 0, tag, source.memory);
-        let sent = until(10, || sender.isend(empty)).unwrap();
-        sender.wait(sent).unwrap();
-    }
-    assert_eq!(receiver.wait(request).unwrap()[..2], [0, 64]);
-    assert_eq!(receiver.wait(other).unwrap()[0], 0);
-    assert!(receiver.test(other).unwrap_err().text.contains("not open"));
-    assert_eq!(target.bytes, source.bytes);
 }
 
 #[test]
 fn a_message_that_does_not_fit_is_an_error_at_both_ends() {
-    if !machine::is_here() {
-        return;
+    if machine::is_here() {
+        common::a_message_that_does_not_fit_is_an_error_at_both_ends(&DEVICES);
     }
-    let net = Net::start(&[]).unwrap();
-    let (sender, receiver) = net.pair(0, 1).unwrap();
-    let mut source = Buffer::new(&sender, 65, 7).unwrap();
-    let mut target = Buffer::new(&receiver, 65, 0).unwrap();
-    let place = (target.bytes.as_mut_ptr(), 64, 2, target.memory);
-    let request = receiver.irecv(&[place]).unwrap().unwrap();
-    let message = (source.bytes.as_mut_ptr(), 65, 2, source.memory);
-    let (failure, _) = until_failure(10, || sender.isend(message));
-    assert_eq!(failure.code, 5);
-    for part in ["65 bytes", "tag 2", "64 bytes", "Remedy"] {
-        assert!(failure.text.contains(part), "{}", failure.text);
-    }
-    let (heard, _) = until_failure(10, || receiver.test(request));
-    assert_eq!(heard.code, 5);
-    assert!(
-        heard.text.contains("rxe0 port 1") && heard.text.contains("65 bytes"),
-        "{heard:?}"
-    );
-    // The first error is the last word.
-    assert_eq!(sender.isend(message).unwrap_err().text, failure.text);
-    assert_eq!(receiver.irecv(&[place]).unwrap_err().text, heard.text);
-    assert!(target.bytes.iter().all(|&byte| byte == 0));
 }

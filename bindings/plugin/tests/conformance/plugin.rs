@@ -1,6 +1,7 @@
 //! The library, loaded as kolo loads it, and its table as checked calls.
 
-use crate::abi::{CommConfig, Properties, Table};
+use crate::site;
+use kolo_plugin::abi::{CommConfig, Properties, Table};
 use libloading::{Library, Symbol};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
@@ -10,7 +11,7 @@ use std::ptr::{null, null_mut};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Where cargo put the library; builds it, except in the virtual machine, where all is built.
+/// Where cargo put the library; builds it, except where all is built.
 pub fn path() -> PathBuf {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     let find = || {
@@ -19,17 +20,24 @@ pub fn path() -> PathBuf {
             true => ("dev", "debug"),
             false => ("release", "release"),
         };
-        if std::env::var_os("SOFTROCE").is_none() {
+        if !site::is_built() {
             let status = Command::new(env!("CARGO"))
-                .args(["build", "--quiet", "-p", "kolo-verbs", "--profile", profile])
+                .args([
+                    "build",
+                    "--quiet",
+                    "-p",
+                    site::PACKAGE,
+                    "--profile",
+                    profile,
+                ])
                 .arg("--target-dir")
                 .arg(target)
                 .current_dir(env!("CARGO_MANIFEST_DIR"))
                 .status()
                 .unwrap();
-            assert!(status.success(), "libkolo_verbs.so does not build");
+            assert!(status.success(), "{} does not build", site::FILE);
         }
-        target.join(folder).join("libkolo_verbs.so")
+        target.join(folder).join(site::FILE)
     };
     PATH.get_or_init(find).clone()
 }
@@ -109,26 +117,10 @@ pub fn log() -> Vec<String> {
     std::mem::take(&mut LOG.lock().unwrap())
 }
 
-/// Settings that every test begins with: short waits, meeting where no test pulls the link.
-const USUAL: &[(&str, &str)] = &[
-    ("ib_hca", ""),
-    ("ib_disable", ""),
-    ("ib_gid_index", ""),
-    ("ib_qps_per_connection", ""),
-    ("ib_split_data_on_qps", ""),
-    ("ib_tc", ""),
-    ("ib_sl", ""),
-    ("ib_timeout", "16"),
-    ("ib_retry_cnt", "6"),
-    ("socket_ifname", "lo"),
-    ("socket_family", ""),
-    ("net_link_timeout", "5"),
-];
-
 impl Net {
     pub fn start(settings: &[(&str, &str)]) -> Result<Net> {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        for (key, value) in USUAL.iter().chain(settings) {
+        for (key, value) in site::USUAL.iter().chain(settings) {
             configure(key, value).unwrap();
         }
         // SAFETY: the function has this type.
@@ -304,6 +296,7 @@ unsafe impl Send for Memory {}
 /// A buffer of a test: address, size, tag, registration.
 pub type Place = (*mut u8, usize, i32, Memory);
 
+#[allow(dead_code)] // Not every network has all.
 impl Comm {
     fn new(table: &'static Table, raw: *mut c_void, sends: bool) -> Option<Comm> {
         (!raw.is_null()).then_some(Comm { table, raw, sends })

@@ -5,47 +5,57 @@
 //! inside a registered one is only counted. Ranges are rounded to pages, because pages are what is
 //! pinned.
 
-use crate::verbs::{Domain, LOCAL_WRITE, REMOTE_READ, REMOTE_WRITE, Region};
 use kolo::base::Result;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// First address of pages, and the one behind the last.
+type Pages = (usize, usize);
+
 /// Whole pages around a range; `None` where it does not fit into the address space.
-fn pages(address: usize, bytes: usize, page: usize) -> Option<(usize, usize)> {
+fn pages(address: usize, bytes: usize, page: usize) -> Option<Pages> {
     let start = address & !(page - 1);
     let end = address.checked_add(bytes)?.checked_add(page - 1)? & !(page - 1);
     Some((start, end))
 }
 
 /// Registered pages.
-struct Entry {
+struct Entry<R> {
     start: usize,
     end: usize,
     users: usize,
-    region: Arc<Region>,
+    region: Arc<R>,
 }
 
 /// Registrations of a device.
-#[derive(Default)]
-pub struct Cache {
-    entries: Mutex<Vec<Entry>>,
+pub struct Cache<R> {
+    entries: Mutex<Vec<Entry<R>>>,
 }
 
-/// Memory that one connection may use: who drops it gives it back with [`Cache::release`].
-pub struct Registered {
+impl<R> Default for Cache<R> {
+    fn default() -> Cache<R> {
+        Cache {
+            entries: Mutex::default(),
+        }
+    }
+}
+
+/// Memory that one connection may use; dropped, it is given back.
+pub struct Registered<R> {
     /// Nothing for an empty range, which needs no key and may have any address.
-    region: Option<Arc<Region>>,
+    region: Option<Arc<R>>,
     /// First address and the one behind the last that was asked for.
     pub start: usize,
+    /// See above.
     pub end: usize,
     /// Memory of a device: what arrives there needs a flush.
     pub of_device: bool,
-    /// First page, for entries of the cache.
-    cached: Option<(usize, usize)>,
+    /// Cache and pages, for entries of one.
+    cached: Option<(Arc<Cache<R>>, Pages)>,
 }
 
-impl Registered {
+impl<R> Registered<R> {
     /// Memory that is not in the cache, because its address alone does not name it.
-    pub fn alone(region: Region, start: usize, bytes: usize) -> Registered {
+    pub fn alone(region: R, start: usize, bytes: usize) -> Registered<R> {
         Registered {
             region: Some(Arc::new(region)),
             start,
@@ -55,14 +65,9 @@ impl Registered {
         }
     }
 
-    /// The key for this end's adapter.
-    pub fn local_key(&self) -> u32 {
-        self.region.as_ref().map_or(0, |region| region.local_key())
-    }
-
-    /// The key for the peer's adapter.
-    pub fn remote_key(&self) -> u32 {
-        self.region.as_ref().map_or(0, |region| region.remote_key())
+    /// The network's own part; none for an empty range.
+    pub fn region(&self) -> Option<&R> {
+        self.region.as_deref()
     }
 
     /// Whether a range lies inside.
@@ -72,22 +77,20 @@ impl Registered {
     }
 }
 
-impl Cache {
-    fn entries(&self) -> MutexGuard<'_, Vec<Entry>> {
+impl<R> Cache<R> {
+    fn entries(&self) -> MutexGuard<'_, Vec<Entry<R>>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers a range, or counts one more user of pages that are registered.
-    ///
-    /// # Safety
-    /// The memory stays mapped until [`Cache::release`].
-    pub unsafe fn register(
-        &self,
-        domain: &Arc<Domain>,
+    /// Registers a range, or counts one more user of pages that are registered. `make` registers
+    /// pages, by their first address and their size.
+    pub fn register(
+        self: &Arc<Cache<R>>,
         address: usize,
         bytes: usize,
         of_device: bool,
-    ) -> Result<Registered> {
+        make: impl FnOnce(usize, usize) -> Result<R>,
+    ) -> Result<Registered<R>> {
         if bytes == 0 {
             return Ok(Registered {
                 region: None,
@@ -103,12 +106,12 @@ impl Cache {
                 "register the range that was allocated",
             )
         })?;
-        let registered = |entry: &Entry| Registered {
+        let registered = |entry: &Entry<R>| Registered {
             region: Some(entry.region.clone()),
             start: address,
             end: address + bytes,
             of_device,
-            cached: Some((entry.start, entry.end)),
+            cached: Some((self.clone(), (entry.start, entry.end))),
         };
         let mut entries = self.entries();
         if let Some(entry) = entries
@@ -118,14 +121,11 @@ impl Cache {
             entry.users += 1;
             return Ok(registered(entry));
         }
-        let access = LOCAL_WRITE | REMOTE_WRITE | REMOTE_READ;
-        // SAFETY: the caller's promise; whole pages are mapped where a part of them is.
-        let region = unsafe { Region::new(domain, start, end - start, access) }?;
         let entry = Entry {
             start,
             end,
             users: 1,
-            region: Arc::new(region),
+            region: Arc::new(make(start, end - start)?),
         };
         let result = registered(&entry);
         let place = entries.partition_point(|e| (e.start, e.end) < (start, end));
@@ -133,11 +133,8 @@ impl Cache {
         Ok(result)
     }
 
-    /// Gives a registration back; the last user of its pages unpins them.
-    pub fn release(&self, registered: Registered) {
-        let Some(key) = registered.cached else {
-            return;
-        };
+    /// Gives pages back; the last user unpins them.
+    fn release(&self, key: Pages) {
         let mut entries = self.entries();
         let Ok(place) = entries.binary_search_by_key(&key, |e| (e.start, e.end)) else {
             return;
@@ -145,6 +142,15 @@ impl Cache {
         entries[place].users -= 1;
         if entries[place].users == 0 {
             entries.remove(place);
+        }
+    }
+}
+
+impl<R> Drop for Registered<R> {
+    fn drop(&mut self) {
+        // The region goes with its last user, after the list has forgotten it.
+        if let Some((cache, pages)) = self.cached.take() {
+            cache.release(pages);
         }
     }
 }
@@ -158,6 +164,29 @@ fn page_size() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_are_shared_and_go_with_their_last_user() {
+        let cache = Arc::new(Cache::default());
+        let made = std::cell::RefCell::new(Vec::new());
+        let register = |address, bytes| {
+            let make = |start, bytes| {
+                made.borrow_mut().push((start, bytes));
+                Ok(())
+            };
+            cache.register(address, bytes, false, make).unwrap()
+        };
+        let page = page_size();
+        let (all, part) = (register(page, 2 * page), register(page + 10, page));
+        drop(all);
+        let again = register(2 * page, 1);
+        assert_eq!(*made.borrow(), [(page, 2 * page)]);
+        assert!(part.covers(page + 10, page) && !part.covers(page + 9, 2));
+        drop((part, again));
+        drop(register(page, 1));
+        assert_eq!(made.borrow().len(), 2);
+        assert!(register(1, 0).region().is_none());
+    }
 
     #[test]
     fn ranges_grow_to_whole_pages() {

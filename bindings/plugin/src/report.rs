@@ -21,6 +21,7 @@ static LOG: Mutex<Log> = Mutex::new(Log {
 
 thread_local! {
     static LAST: RefCell<CString> = RefCell::new(CString::default());
+    static LENT: RefCell<CString> = RefCell::new(CString::default());
 }
 
 fn log() -> MutexGuard<'static, Log> {
@@ -61,7 +62,7 @@ fn say(level: c_int, text: &str) {
             logger(
                 level,
                 LOG_NET,
-                c"kolo_verbs".as_ptr(),
+                c"kolo_net".as_ptr(),
                 0,
                 c"%s".as_ptr(),
                 text.as_ptr(),
@@ -79,10 +80,10 @@ pub fn plain(text: &str) -> CString {
 
 /// Keeps the sentence of an error for this thread.
 pub fn remember(error: &Error) {
-    let sentence = match error.remedy.is_empty() {
-        true => error.what.clone(),
-        false => format!("{}. Remedy: {}", error.what, error.remedy),
-    };
+    let mut sentence = error.what.clone();
+    if !error.remedy.is_empty() {
+        sentence = format!("{sentence}. Remedy: {}", error.remedy);
+    }
     // A thread that is ending keeps none.
     let _ = LAST.try_with(|last| *last.borrow_mut() = plain(&sentence));
 }
@@ -91,6 +92,15 @@ pub fn remember(error: &Error) {
 pub fn last() -> *const c_char {
     LAST.try_with(|last| last.borrow().as_ptr())
         .unwrap_or(c"".as_ptr())
+}
+
+/// Lends a text to C, until this thread's next one.
+pub fn lend(text: &str) -> *const c_char {
+    let lend = |lent: &RefCell<CString>| {
+        *lent.borrow_mut() = plain(text);
+        lent.borrow().as_ptr()
+    };
+    LENT.try_with(lend).unwrap_or(c"".as_ptr())
 }
 
 /// The text of a C string, or nothing for a null pointer.

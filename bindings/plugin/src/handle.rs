@@ -5,11 +5,11 @@
 //! processes that half is zero.
 
 use crate::abi::HANDLE_BYTES;
+use crate::fabric::Signs;
 use kolo::base::{Error, Result};
 use kolo::trust::proof::Key;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
-const MAGIC: [u8; 4] = *b"KVB1";
 const USED: usize = 4 + 1 + 2 + 16 + 4 + 16;
 /// Where the caller's copy keeps the number of a connection that is being made.
 const LOCAL: usize = 64;
@@ -21,26 +21,28 @@ pub type Secret = [u8; 16];
 pub const KIND: u8 = 1;
 
 /// The key by which they prove it.
-pub fn key(secret: &Secret) -> Key {
-    Key::derive(secret, &[b"kolo net verbs"])
+pub fn key(secret: &Secret, signs: &Signs) -> Key {
+    Key::derive(secret, &[signs.label])
 }
 
 /// The contents of a handle.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Handle {
+    /// Where the receiver listens.
     pub address: SocketAddr,
+    /// Secret that proves a sender.
     pub secret: Secret,
 }
 
 impl Handle {
     /// Writes the handle; the rest of the room is zero.
-    pub fn write(&self) -> [u8; HANDLE_BYTES] {
+    pub fn write(&self, signs: &Signs) -> [u8; HANDLE_BYTES] {
         let mut bytes = [0; HANDLE_BYTES];
         let (family, ip, scope) = match self.address {
             SocketAddr::V4(v4) => (4, v4.ip().to_ipv6_mapped().octets(), 0),
             SocketAddr::V6(v6) => (6, v6.ip().octets(), v6.scope_id()),
         };
-        bytes[..4].copy_from_slice(&MAGIC);
+        bytes[..4].copy_from_slice(&signs.handle);
         bytes[4] = family;
         bytes[5..7].copy_from_slice(&self.address.port().to_be_bytes());
         bytes[7..23].copy_from_slice(&ip);
@@ -52,7 +54,7 @@ impl Handle {
     }
 
     /// Reads a handle; `InvalidArgument` for what another network made.
-    pub fn read(bytes: &[u8; HANDLE_BYTES]) -> Result<Handle> {
+    pub fn read(bytes: &[u8; HANDLE_BYTES], signs: &Signs) -> Result<Handle> {
         let sum = crc32c::crc32c(&bytes[..USED]).to_be_bytes();
         let port = u16::from_be_bytes([bytes[5], bytes[6]]);
         let mut ip = [0; 16];
@@ -60,7 +62,7 @@ impl Handle {
         let scope = u32::from_be_bytes([bytes[23], bytes[24], bytes[25], bytes[26]]);
         let v6 = Ipv6Addr::from(ip);
         let address = match bytes[4] {
-            _ if bytes[..4] != MAGIC || bytes[USED..USED + 4] != sum => None,
+            _ if bytes[..4] != signs.handle || bytes[USED..USED + 4] != sum => None,
             4 => v6
                 .to_ipv4_mapped()
                 .map(|v4: Ipv4Addr| SocketAddr::new(IpAddr::V4(v4), port)),
@@ -71,7 +73,7 @@ impl Handle {
         secret.copy_from_slice(&bytes[27..43]);
         let address = address.ok_or_else(|| {
             Error::argument(
-                "the handle is not one of kolo's RDMA network",
+                format!("the handle is not one of kolo's {} network", signs.what),
                 "let all ranks use the same network (KOLO_NET) and hand handles over unchanged",
             )
         })?;
@@ -94,6 +96,19 @@ pub fn set_local(bytes: &mut [u8; HANDLE_BYTES], number: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kolo::trust::proof::Preamble;
+
+    const SIGNS: Signs = Signs {
+        what: "test",
+        log: "NET/test",
+        page: "",
+        handle: *b"TEST",
+        label: b"test",
+        protocol: Preamble {
+            magic: *b"KOLOtest",
+            version: 1,
+        },
+    };
 
     #[test]
     fn handles_come_back_as_they_were() {
@@ -102,12 +117,12 @@ mod tests {
                 address: address.parse().unwrap(),
                 secret: [9; 16],
             };
-            let mut bytes = handle.write();
-            assert!(Handle::read(&bytes).unwrap() == handle);
+            let mut bytes = handle.write(&SIGNS);
+            assert!(Handle::read(&bytes, &SIGNS).unwrap() == handle);
             assert_eq!(local(&bytes), 0);
             set_local(&mut bytes, 1 << 40);
             assert_eq!(local(&bytes), 1 << 40);
-            assert!(Handle::read(&bytes).unwrap() == handle);
+            assert!(Handle::read(&bytes, &SIGNS).unwrap() == handle);
         }
     }
 
@@ -117,13 +132,13 @@ mod tests {
             address: "10.1.2.3:77".parse().unwrap(),
             secret: [9; 16],
         };
-        let good = handle.write();
+        let good = handle.write(&SIGNS);
         for at in [0, 4, 6, 20, 30, 43] {
             let mut bytes = good;
             bytes[at] ^= 1;
-            assert!(Handle::read(&bytes).is_err(), "byte {at}");
+            assert!(Handle::read(&bytes, &SIGNS).is_err(), "byte {at}");
         }
-        let error = Handle::read(&[0; HANDLE_BYTES]).err().unwrap();
+        let error = Handle::read(&[0; HANDLE_BYTES], &SIGNS).err().unwrap();
         assert!(error.remedy.contains("KOLO_NET"));
     }
 }

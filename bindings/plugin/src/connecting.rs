@@ -1,12 +1,10 @@
 //! A connection that is being made, from the sender's side: TCP, proof, greeting, answer, ready.
 
-use crate::gid::Gid;
+use crate::fabric::{Fabric, Sending, Side};
+use crate::greeting::HELLO_BYTES;
 use crate::handle::{self, Handle, KIND};
-use crate::hello::{HELLO_BYTES, Hello, PROTOCOL};
 use crate::line::{self, Line};
 use crate::listener::READY;
-use crate::network::Network;
-use crate::send::Sender;
 use kolo::base::clock::{Moment, now};
 use kolo::base::descriptors::lifted;
 use kolo::base::quiet::Quiet;
@@ -26,11 +24,10 @@ const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// A connection that is being made.
-pub struct Connecting {
-    sender: Sender,
-    gid: Gid,
+pub struct Connecting<F: Fabric> {
+    fabric: Arc<F>,
+    sender: Box<F::Sender>,
     handle: Handle,
-    traffic_class: u8,
     stage: Stage,
     tries: u32,
     begun: Moment,
@@ -51,21 +48,19 @@ enum Stage {
     Over,
 }
 
-impl Connecting {
-    /// Begins to connect from a port.
+impl<F: Fabric> Connecting<F> {
+    /// Begins to connect from a device.
     pub fn new(
-        network: &Arc<Network>,
-        port: usize,
+        fabric: &Arc<F>,
+        device: usize,
         handle: Handle,
         traffic_class: u8,
-    ) -> Result<Connecting> {
-        let sender = Sender::new(network, port)?;
-        let gid = sender.ends.gid()?;
+    ) -> Result<Connecting<F>> {
+        let sender = F::Sender::new(fabric, device, traffic_class)?;
         let mut connecting = Connecting {
-            sender,
-            gid,
+            fabric: fabric.clone(),
+            sender: Box::new(sender),
             handle,
-            traffic_class,
             stage: Stage::Over,
             tries: 0,
             begun: now(),
@@ -95,7 +90,8 @@ impl Connecting {
         Error::new(
             Code::RemoteError,
             format!(
-                "no RDMA connection to {}, where the receiving end listens: {error}",
+                "no {} connection to {}, where the receiving end listens: {error}",
+                F::SIGNS.what,
                 self.handle.address
             ),
             "see whether that process still runs; check firewalls, and KOLO_SOCKET_IFNAME where \
@@ -104,7 +100,7 @@ impl Connecting {
     }
 
     /// The sending end, once; `None`: not yet.
-    pub fn poll(mut self) -> Result<Progress> {
+    pub fn poll(mut self) -> Result<Progress<F>> {
         loop {
             let before = std::mem::discriminant(&self.stage);
             let stage = std::mem::replace(&mut self.stage, Stage::Over);
@@ -115,8 +111,8 @@ impl Connecting {
                 Stage::Pausing(since) if since.past(PAUSE * (1 << self.tries)) => self.reach()?,
                 Stage::Ready(mut line) => match line.write_on() {
                     Ok(true) => {
-                        self.sender.ends.line = Some(line);
-                        return Ok(Progress::Connected(Box::new(self.sender)));
+                        self.sender.keep_line(line);
+                        return Ok(Progress::Connected(self.sender));
                     }
                     Ok(false) => Stage::Ready(line),
                     Err(error) => return Err(self.lost(&error)),
@@ -135,13 +131,13 @@ impl Connecting {
             return Err(self.lost(&error));
         }
         if stream.peer_addr().is_err() {
-            let limit = self.sender.ends.network.settings.link_timeout;
+            let limit = self.fabric.link_timeout();
             return match limit.filter(|limit| self.begun.past(*limit)) {
                 Some(_) => Err(self.lost(&ErrorKind::TimedOut.into())),
                 None => Ok(Stage::Reaching(stream)),
             };
         }
-        let prepared = line::prepare(&stream, self.sender.ends.network.settings.link_timeout);
+        let prepared = line::prepare(&stream, self.fabric.link_timeout());
         if let Err(error) = prepared {
             return Err(self.lost(&error));
         }
@@ -154,31 +150,31 @@ impl Connecting {
         };
         Ok(Stage::Knocking(Box::new(Knock::new(
             Quiet(stream),
-            PROTOCOL,
+            F::SIGNS.protocol,
             &hello,
         ))))
     }
 
     fn knocking(&mut self, knock: Knock<Quiet<TcpStream>>) -> Result<Stage> {
         let secret = self.handle.secret;
-        let strange = match knock.go_on(|kind| (kind == KIND).then(|| handle::key(&secret))) {
-            Reply::Wait(knock) => return Ok(Stage::Knocking(Box::new(knock))),
-            Reply::In(Quiet(stream), _) => {
-                let mut line = Line::new(stream);
-                let hello = self.sender.ends.hello(&self.gid, self.sender.area());
-                line.put(&hello.write());
-                return Ok(Stage::Greeted(line));
-            }
-            Reply::Lost(error) => return self.again(&error),
-            Reply::Stranger => "it does not know the secret of the handle".to_string(),
-            Reply::Foreign(..) => "the answer is not one of this kolo".to_string(),
-            Reply::Version(version) => {
-                format!(
-                    "it speaks version {version}, this kolo {}",
-                    PROTOCOL.version
-                )
-            }
-        };
+        let strange =
+            match knock.go_on(|kind| (kind == KIND).then(|| handle::key(&secret, &F::SIGNS))) {
+                Reply::Wait(knock) => return Ok(Stage::Knocking(Box::new(knock))),
+                Reply::In(Quiet(stream), _) => {
+                    let mut line = Line::new(stream);
+                    line.put(&self.sender.greeting());
+                    return Ok(Stage::Greeted(line));
+                }
+                Reply::Lost(error) => return self.again(&error),
+                Reply::Stranger => "it does not know the secret of the handle".to_string(),
+                Reply::Foreign(..) => "the answer is not one of this kolo".to_string(),
+                Reply::Version(version) => {
+                    format!(
+                        "it speaks version {version}, this kolo {}",
+                        F::SIGNS.protocol.version
+                    )
+                }
+            };
         Err(self.lost(&io::Error::other(strange)))
     }
 
@@ -203,24 +199,22 @@ impl Connecting {
             Ok(Some(bytes)) => bytes,
             Err(error) => return self.again(&error),
         };
-        let answer = match <[u8; HELLO_BYTES]>::try_from(taken.as_slice()) {
-            Ok(bytes) => Hello::read(&bytes)?,
-            Err(_) => None,
+        let known = match <[u8; HELLO_BYTES]>::try_from(taken.as_slice()) {
+            Ok(bytes) => self.sender.answered(&bytes)?,
+            Err(_) => false,
         };
-        let Some(hello) = answer else {
+        if !known {
             return Err(self.lost(&io::Error::other("the answer is not one of this kolo")));
-        };
-        self.sender.set_records((hello.area, hello.area_key));
-        self.sender
-            .ends
-            .connect(&hello, &self.gid, self.traffic_class)?;
+        }
         line.put(&[READY]);
         Ok(Stage::Ready(line))
     }
 }
 
 /// How far it has come.
-pub enum Progress {
-    NotYet(Box<Connecting>),
-    Connected(Box<Sender>),
+pub enum Progress<F: Fabric> {
+    /// Not there.
+    NotYet(Box<Connecting<F>>),
+    /// The sending end.
+    Connected(Box<F::Sender>),
 }

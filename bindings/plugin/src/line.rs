@@ -1,8 +1,8 @@
-//! The TCP connection beside the queue pairs: first the two ends meet on it, then it tells them
-//! what RDMA cannot: that the other end closed, failed, or is no more.
+//! The TCP connection beside the network: first the two ends meet on it, then it tells them what
+//! the network cannot: that the other end closed, failed, or is no more.
 //!
-//! A queue pair that only receives never learns that its sender was killed. Its system closes the
-//! TCP connection at once, and keepalive finds out when the node itself is gone.
+//! A queue pair that only receives, for one, never learns that its sender was killed. Its system
+//! closes the TCP connection at once, and keepalive finds out when the node itself is gone.
 
 use kolo::base::{Code, Error, quiet};
 use socket2::{SockRef, TcpKeepalive};
@@ -13,18 +13,43 @@ use std::time::Duration;
 
 /// Longest text of a note.
 const NOTE_BYTES: usize = 2000;
+/// Numbers of messages are told modulo this, as three bytes.
+const MESSAGES_WRAP: u64 = 1 << 24;
 const BYE: u8 = 1;
 const NOTE: u8 = 2;
 
 /// Last words of the other end.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// It closed in good order.
-    Bye,
+    /// It closed in good order, after so many messages (modulo 2 to the power 24).
+    Bye(u64),
     /// It failed, and says why.
     Note(Code, String),
     /// Its process or node is gone.
     Gone(String),
+}
+
+impl Ending {
+    /// Returns what it means for an end whose peer is called so.
+    pub fn error(self, peer: &str) -> Error {
+        match self {
+            Ending::Bye(_) => Error::new(
+                Code::RemoteError,
+                format!("{peer} has closed the connection"),
+                "let both ends send and receive the same number of messages before they close",
+            ),
+            Ending::Note(code, text) => Error::new(
+                code,
+                format!("{peer} has failed: {text}"),
+                "look at the output of that process",
+            ),
+            Ending::Gone(why) => Error::new(
+                Code::RemoteError,
+                format!("the connection to {peer} is lost: {why}"),
+                "look at the output of that process, and at its node, for why it ended",
+            ),
+        }
+    }
 }
 
 /// A socket that never blocks, with what was read ahead and what is still to be written.
@@ -126,10 +151,11 @@ impl Line {
         }
     }
 
-    /// Says that this end closes in good order. Few bytes, which fit into the socket's room; a peer
-    /// that is gone does not need them.
-    pub fn say_bye(&mut self) {
-        self.put(&[BYE, 0, 0, 0]);
+    /// Says that this end closes in good order, after so many messages in all. Few bytes, which fit
+    /// into the socket's room; a peer that is gone does not need them.
+    pub fn say_bye(&mut self, messages: u64) {
+        let count = ((messages % MESSAGES_WRAP) as u32).to_le_bytes();
+        self.put(&[BYE, count[0], count[1], count[2]]);
         drop(self.write_on());
     }
 
@@ -148,7 +174,9 @@ fn parse(input: &[u8]) -> Option<Ending> {
     let (head, rest) = input.split_first_chunk::<4>()?;
     let length = usize::from(u16::from_le_bytes([head[2], head[3]]));
     match head[0] {
-        BYE => Some(Ending::Bye),
+        BYE => Some(Ending::Bye(
+            u32::from_le_bytes([head[1], head[2], head[3], 0]).into(),
+        )),
         NOTE if length <= NOTE_BYTES => {
             let text = rest.get(..length)?;
             let code = Code::from_number(head[1].into()).unwrap_or(Code::RemoteError);
@@ -205,8 +233,8 @@ mod tests {
     fn endings_are_told_apart() {
         let (mut a, mut b) = pair();
         assert_eq!(b.look(), None);
-        a.say_bye();
-        assert_eq!(wait(|| b.look()), Ending::Bye);
+        a.say_bye((7 << 24) + 0x03_02_01);
+        assert_eq!(wait(|| b.look()), Ending::Bye(0x03_02_01));
         let (mut a, mut b) = pair();
         a.say_error(&Error::usage("too large", "send less"));
         let said = wait(|| b.look());

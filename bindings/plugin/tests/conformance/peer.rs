@@ -3,29 +3,35 @@
 //! It is this test program again, asked for one test; what it is to do stands in the environment,
 //! and handles go through pipes.
 
+use crate::common::Setup;
 use crate::plugin::{Comm, Handle, Net, until};
 use crate::traffic::Buffer;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 const ROLE: &str = "KOLO_TEST_PEER";
+/// Settings of the test, a line each.
+const SETTINGS: &str = "KOLO_TEST_PEER_SETTINGS";
 const MARK: &str = "handle ";
 
 pub struct Peer(Child);
 
 impl Peer {
-    fn start(role: &str) -> Peer {
+    fn start(setup: &Setup, role: &str) -> Peer {
+        let pairs = setup.settings.iter().chain(setup.more);
+        let settings: Vec<String> = pairs.map(|(key, value)| format!("{key}={value}")).collect();
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["peer::serve", "--exact", "--nocapture", "--test-threads=1"])
             .env(ROLE, role)
+            .env(SETTINGS, settings.join("\n"))
             .stdout(Stdio::piped())
             .spawn();
         Peer(child.unwrap())
     }
 
     /// A process that receives for ever, and the end that sends to it.
-    pub fn receiver(net: &Net) -> (Peer, Comm) {
-        let mut peer = Peer::start("receive");
+    pub fn receiver(setup: &Setup, net: &Net) -> (Peer, Comm) {
+        let mut peer = Peer::start(setup, &format!("receive {}", setup.to));
         let output = BufReader::new(peer.0.stdout.take().unwrap());
         let line = output
             .lines()
@@ -33,13 +39,13 @@ impl Peer {
             .find_map(|line| line.split_once(MARK).map(|(_, hex)| hex.to_string()))
             .expect("a handle");
         let mut handle = decode(&line);
-        let sender = until(30, || net.connect(0, &mut handle)).unwrap();
+        let sender = until(30, || net.connect(setup.from, &mut handle)).unwrap();
         (peer, sender)
     }
 
     /// A process that sends 20 messages and then waits for ever.
-    pub fn sender(handle: &Handle) -> Peer {
-        Peer::start(&encode(handle))
+    pub fn sender(setup: &Setup, handle: &Handle) -> Peer {
+        Peer::start(setup, &format!("{} {}", encode(handle), setup.from))
     }
 
     pub fn id(&self) -> u32 {
@@ -74,9 +80,16 @@ fn serve() {
     let Ok(role) = std::env::var(ROLE) else {
         return;
     };
-    let net = Net::start(&[]).unwrap();
+    let settings = std::env::var(SETTINGS).unwrap();
+    let pairs: Vec<(&str, &str)> = settings
+        .lines()
+        .filter_map(|it| it.split_once('='))
+        .collect();
+    let net = Net::start(&pairs).unwrap();
+    let (role, device) = role.split_once(' ').unwrap();
+    let device = device.parse().unwrap();
     if role == "receive" {
-        let (handle, listener) = net.listen(1).unwrap();
+        let (handle, listener) = net.listen(device).unwrap();
         println!("{MARK}{}", encode(&handle));
         let receiver = until(30, || listener.accept()).unwrap();
         let mut target = Buffer::new(&receiver, 4000, 0).unwrap();
@@ -86,8 +99,8 @@ fn serve() {
             receiver.wait(posted).unwrap();
         }
     }
-    let mut handle = decode(&role);
-    let sender = until(30, || net.connect(0, &mut handle)).unwrap();
+    let mut handle = decode(role);
+    let sender = until(30, || net.connect(device, &mut handle)).unwrap();
     let mut source = Buffer::new(&sender, 4000, 5).unwrap();
     let message = (source.bytes.as_mut_ptr(), 4000, 0, source.memory);
     for _ in 0..20 {

@@ -4,53 +4,47 @@
 //! keeps their sentences for `kolo_net_last_error`. A connection is used by one thread at a time;
 //! the network, devices and registration may be used by several.
 
-use crate::abi::{
-    CommConfig, HANDLE_BYTES, Logger, MAX_REQUESTS, PTR_CUDA, PTR_DMABUF, PTR_HOST, Properties,
-    Table, VirtualDevice,
-};
-use crate::calls::{
-    close_recv, close_send, dereg_mr, iflush, irecv, isend, reg_mr, reg_mr_dma_buf, test,
-};
+use crate::abi::{CommConfig, HANDLE_BYTES, Logger, MAX_REQUESTS, Properties, Table};
+use crate::calls::{close, dereg_mr, iflush, irecv, isend, reg_mr, reg_mr_dma_buf, test};
 use crate::connecting::{Connecting, Progress};
 use crate::connection::{Connection, End};
+use crate::fabric::{self, MESSAGES, RING};
 use crate::guard::{guard, missing, object, put};
 use crate::handle::{self, Handle};
 use crate::listener::Listener;
 use crate::report;
-use crate::running;
-use crate::send::{self, MESSAGES};
-use crate::slot::{GROUP, RING};
-use std::ffi::{c_int, c_void};
+use crate::running::Stands;
+use std::ffi::{CStr, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// The table, under the name that users of such plugins look for.
-#[unsafe(no_mangle)]
-#[allow(non_upper_case_globals)]
-pub static ncclNetPlugin_v11: Table = Table {
-    name: c"verbs".as_ptr(),
-    init,
-    devices,
-    get_properties,
-    listen,
-    connect,
-    accept,
-    reg_mr,
-    reg_mr_dma_buf,
-    dereg_mr,
-    isend,
-    irecv,
-    iflush,
-    test,
-    close_send,
-    close_recv,
-    close_listen,
-    get_device_mr: None,
-    irecv_consumed: None,
-    make_virtual_device: None,
-    finalize,
-    set_net_attr: None,
-};
+/// The table of a network, which has this name in the log.
+pub const fn of<F: Stands>(name: &'static CStr) -> Table {
+    Table {
+        name: name.as_ptr(),
+        init: init::<F>,
+        devices: devices::<F>,
+        get_properties: get_properties::<F>,
+        listen: listen::<F>,
+        connect: connect::<F>,
+        accept: accept::<F>,
+        reg_mr: reg_mr::<F>,
+        reg_mr_dma_buf: reg_mr_dma_buf::<F>,
+        dereg_mr: dereg_mr::<F>,
+        isend: isend::<F>,
+        irecv: irecv::<F>,
+        iflush: iflush::<F>,
+        test: test::<F>,
+        close_send: close::<F>,
+        close_recv: close::<F>,
+        close_listen: close_listen::<F>,
+        get_device_mr: None,
+        irecv_consumed: None,
+        make_virtual_device: None,
+        finalize: finalize::<F>,
+        set_net_attr: None,
+    }
+}
 
 const _: () = assert!(MESSAGES >= MAX_REQUESTS && RING >= MAX_REQUESTS);
 
@@ -59,7 +53,7 @@ struct Context {
     traffic_class: u8,
 }
 
-unsafe extern "C" fn init(
+unsafe extern "C" fn init<F: Stands>(
     context: *mut *mut c_void,
     _communicator: u64,
     config: *const CommConfig,
@@ -70,7 +64,7 @@ unsafe extern "C" fn init(
         if logger.is_some() {
             report::set_logger(logger);
         }
-        running::start()?;
+        F::running().start()?;
         // SAFETY: null, or a configuration of the caller.
         let class = unsafe { config.as_ref() }.map_or(-1, |config| config.traffic_class);
         let own = Box::new(Context {
@@ -84,73 +78,32 @@ unsafe extern "C" fn init(
     })
 }
 
-unsafe extern "C" fn finalize(context: *mut c_void) -> c_int {
+unsafe extern "C" fn finalize<F: Stands>(context: *mut c_void) -> c_int {
     guard(|| {
         if !context.is_null() {
             // SAFETY: made by `init`, and given back once.
             drop(unsafe { Box::from_raw(context.cast::<Context>()) });
         }
-        running::stop();
+        F::running().stop();
         Ok(())
     })
 }
 
-unsafe extern "C" fn devices(count: *mut c_int) -> c_int {
+unsafe extern "C" fn devices<F: Stands>(count: *mut c_int) -> c_int {
     guard(|| {
-        let network = Arc::clone(&running::current()?.network);
+        let running = F::running().get()?;
         // SAFETY: the caller's place for the number.
-        unsafe { put(count, network.ports.len() as c_int) }
+        unsafe { put(count, running.fabric.devices() as c_int) }
     })
 }
 
-/// Whether the kernel lets adapters reach a GPU's memory by its address.
-fn has_peer_memory() -> bool {
-    [
-        "/sys/kernel/mm/memory_peers/nv_mem/version",
-        "/sys/kernel/mm/memory_peers/nv_mem_nc/version",
-        "/sys/module/nvidia_peermem/version",
-    ]
-    .iter()
-    .any(|path| std::path::Path::new(path).exists())
-}
-
-unsafe extern "C" fn get_properties(device: c_int, properties: *mut Properties) -> c_int {
+unsafe extern "C" fn get_properties<F: Stands>(
+    device: c_int,
+    properties: *mut Properties,
+) -> c_int {
     guard(|| {
-        let network = Arc::clone(&running::current()?.network);
-        let port = &network.ports[network.port(device)?];
-        let largest = send::largest(port.piece);
-        let mut kinds = PTR_HOST;
-        if has_peer_memory() {
-            kinds |= PTR_CUDA;
-        }
-        if port.device.dmabuf.is_some() {
-            kinds |= PTR_DMABUF;
-        }
-        let path = &port.device.pci_path;
-        let facts = Properties {
-            name: port.name.as_ptr().cast_mut(),
-            pci_path: path
-                .as_ref()
-                .map_or(null_mut(), |path| path.as_ptr().cast_mut()),
-            guid: port.device.guid,
-            ptr_support: kinds,
-            reg_is_global: 0,
-            force_flush: 0,
-            speed: port.speed as c_int,
-            port: port.number.into(),
-            latency: 2.0,
-            max_comms: (port.device.max_queues / network.settings.queues) as c_int,
-            max_recvs: GROUP as c_int,
-            net_device_type: 0,
-            net_device_version: 0,
-            virtual_device: VirtualDevice {
-                ndevs: 1,
-                devs: [device, 0, 0, 0],
-            },
-            max_p2p_bytes: largest,
-            max_coll_bytes: largest,
-            max_multi_request_size: 1,
-        };
+        let fabric = Arc::clone(&F::running().get()?.fabric);
+        let facts = fabric.properties(fabric::device(&*fabric, device)?);
         // SAFETY: the caller's place for the properties.
         unsafe { put(properties, facts) }
     })
@@ -163,18 +116,18 @@ unsafe fn traffic_class(context: *mut c_void) -> u8 {
     unsafe { context.cast::<Context>().as_ref() }.map_or(0, |context| context.traffic_class)
 }
 
-unsafe extern "C" fn listen(
+unsafe extern "C" fn listen<F: Stands>(
     context: *mut c_void,
     device: c_int,
     handle: *mut c_void,
     out: *mut *mut c_void,
 ) -> c_int {
     guard(|| {
-        let network = Arc::clone(&running::current()?.network);
-        let port = network.port(device)?;
+        let fabric = Arc::clone(&F::running().get()?.fabric);
+        let device = fabric::device(&*fabric, device)?;
         // SAFETY: the context is of `init`.
         let class = unsafe { traffic_class(context) };
-        let (listener, bytes) = Listener::new(&network, port, class)?;
+        let (listener, bytes) = Listener::new(&fabric, device, class)?;
         // SAFETY: the caller's places for a handle and for the listener.
         unsafe {
             put(handle.cast::<[u8; HANDLE_BYTES]>(), bytes)?;
@@ -183,7 +136,7 @@ unsafe extern "C" fn listen(
     })
 }
 
-unsafe extern "C" fn connect(
+unsafe extern "C" fn connect<F: Stands>(
     context: *mut c_void,
     device: c_int,
     bytes: *mut c_void,
@@ -191,9 +144,9 @@ unsafe extern "C" fn connect(
     _device_side: *mut *mut c_void,
 ) -> c_int {
     guard(|| {
-        let running = running::current()?;
-        let network = &running.network;
-        let port = network.port(device)?;
+        let running = F::running().get()?;
+        let fabric = &running.fabric;
+        let device = fabric::device(&**fabric, device)?;
         // SAFETY: the caller's place for the connection, and its copy of a handle.
         let bytes = unsafe {
             put(out, null_mut())?;
@@ -206,47 +159,49 @@ unsafe extern "C" fn connect(
             None => {
                 // SAFETY: the context is of `init`.
                 let class = unsafe { traffic_class(context) };
-                Connecting::new(network, port, Handle::read(bytes)?, class)?
+                Connecting::new(fabric, device, Handle::read(bytes, &F::SIGNS)?, class)?
             }
         };
         handle::set_local(bytes, 0);
         match connecting.poll()? {
             Progress::NotYet(connecting) => {
-                let number = network.new_number();
+                let number = running.new_number();
                 handle::set_local(bytes, number);
                 running.pending().insert(number, *connecting);
                 Ok(())
             }
             // SAFETY: the caller's place for the connection.
-            Progress::Connected(sender) => unsafe { put(out, Connection::open(End::Send(sender))) },
+            Progress::Connected(sender) => unsafe {
+                put(out, Connection::<F>::open(End::Send(sender)))
+            },
         }
     })
 }
 
-unsafe extern "C" fn accept(
+unsafe extern "C" fn accept<F: Stands>(
     listener: *mut c_void,
     out: *mut *mut c_void,
     _device_side: *mut *mut c_void,
 ) -> c_int {
     guard(|| {
         // SAFETY: the listener is of `listen`.
-        let listener: &mut Listener = unsafe { object(listener, "the listener") }?;
+        let listener: &mut Listener<F> = unsafe { object(listener, "the listener") }?;
         let connection = match listener.accept()? {
             None => null_mut(),
-            Some(receiver) => Connection::open(End::Receive(Box::new(receiver))),
+            Some(receiver) => Connection::<F>::open(End::Receive(Box::new(receiver))),
         };
         // SAFETY: the caller's place for the connection.
         unsafe { put(out, connection) }
     })
 }
 
-unsafe extern "C" fn close_listen(listener: *mut c_void) -> c_int {
+unsafe extern "C" fn close_listen<F: Stands>(listener: *mut c_void) -> c_int {
     guard(|| {
         if listener.is_null() {
             return Err(missing("the listener"));
         }
         // SAFETY: made by `listen`, and closed once.
-        drop(unsafe { Box::from_raw(listener.cast::<Listener>()) });
+        drop(unsafe { Box::from_raw(listener.cast::<Listener<F>>()) });
         Ok(())
     })
 }

@@ -28,6 +28,7 @@ pub type Logger =
     unsafe extern "C" fn(c_int, c_ulong, *const c_char, c_int, *const c_char, ...) -> ();
 
 /// Adapters that are joined to one; here always one.
+#[allow(missing_docs)] // The field's names.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct VirtualDevice {
@@ -43,6 +44,7 @@ pub struct CommConfig {
 }
 
 /// Properties of a device.
+#[allow(missing_docs)] // The field's names.
 #[repr(C)]
 pub struct Properties {
     pub name: *mut c_char,
@@ -71,6 +73,7 @@ type Comm = *mut c_void;
 type Out = *mut *mut c_void;
 
 /// The table. `None` stands where this network has nothing to offer.
+#[allow(missing_docs)] // The field's names.
 #[repr(C)]
 pub struct Table {
     pub name: *const c_char,

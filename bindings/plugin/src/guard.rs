@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Runs a call, keeps its error's sentence, and gives its code.
 pub fn guard(call: impl FnOnce() -> Result<()>) -> c_int {
     let result = catch_unwind(AssertUnwindSafe(call))
-        .unwrap_or_else(|_| Err(Error::internal("the RDMA network panicked")));
+        .unwrap_or_else(|_| Err(Error::internal("the network panicked")));
     match result {
         Ok(()) => Code::Success as c_int,
         Err(error) => {

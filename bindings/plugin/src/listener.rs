@@ -6,11 +6,10 @@
 //! again.
 
 use crate::abi::HANDLE_BYTES;
+use crate::fabric::{Fabric, Receiving, Side, Signs};
+use crate::greeting::{HELLO_BYTES, refusal};
 use crate::handle::{self, Handle, KIND, Secret};
-use crate::hello::{HELLO_BYTES, Hello, PROTOCOL, refusal};
 use crate::line::{self, Line};
-use crate::network::Network;
-use crate::recv::Receiver;
 use crate::report;
 use kolo::base::descriptors::lifted;
 use kolo::base::quiet::Quiet;
@@ -30,37 +29,41 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Byte that a sender sends when it is ready.
 pub const READY: u8 = b'R';
 
-/// The receiving end on a port.
-pub struct Listener {
-    network: Arc<Network>,
-    port: usize,
+/// The receiving end on a device.
+pub struct Listener<F: Fabric> {
+    fabric: Arc<F>,
+    device: usize,
     traffic_class: u8,
     socket: TcpListener,
     porter: Porter,
     door: Door<Quiet<TcpStream>>,
-    pending: VecDeque<Pending>,
+    pending: VecDeque<Pending<F>>,
 }
 
 /// Judges hellos: whoever does not have the handle fails at the proof.
-struct Porter(Secret);
+struct Porter {
+    secret: Secret,
+    signs: Signs,
+}
 
 impl Keeper for Porter {
     fn judge(&mut self, hello: &proof::Hello) -> Verdict {
-        match hello.offers & KIND != 0 && hello.body.is_empty() {
-            true => Verdict::Answer(KIND, handle::key(&self.0)),
-            false => Verdict::Drop,
+        if hello.offers & KIND == 0 || !hello.body.is_empty() {
+            return Verdict::Drop;
         }
+        Verdict::Answer(KIND, handle::key(&self.secret, &self.signs))
     }
 
     fn other_version(&mut self, _version: u16) -> Vec<u8> {
-        [&PROTOCOL.magic[..], &PROTOCOL.version.to_be_bytes()].concat()
+        let protocol = &self.signs.protocol;
+        [&protocol.magic[..], &protocol.version.to_be_bytes()].concat()
     }
 }
 
-struct Pending {
+struct Pending<F: Fabric> {
     line: Line,
     /// Made when the greeting has come.
-    receiver: Option<Receiver>,
+    receiver: Option<F::Receiver>,
 }
 
 enum Step {
@@ -69,35 +72,38 @@ enum Step {
     Connected,
 }
 
-impl Listener {
-    /// Listens on a port's behalf, and gives the handle.
+impl<F: Fabric> Listener<F> {
+    /// Listens on a device's behalf, and gives the handle.
     pub fn new(
-        network: &Arc<Network>,
-        port: usize,
+        fabric: &Arc<F>,
+        device: usize,
         traffic_class: u8,
-    ) -> Result<(Listener, [u8; HANDLE_BYTES])> {
+    ) -> Result<(Listener<F>, [u8; HANDLE_BYTES])> {
         let failed = |error: std::io::Error| {
-            let doing = format!("cannot listen on {}", network.interface.name);
+            let doing = format!("cannot listen on {}", fabric.meeting().name);
             Error::system(
                 doing,
                 &error,
                 "check KOLO_SOCKET_IFNAME, and the limit of open files",
             )
         };
-        let socket = TcpListener::bind(network.interface.socket_address(0)).and_then(lifted);
+        let socket = TcpListener::bind(fabric.meeting().socket_address(0)).and_then(lifted);
         let socket = socket.map_err(failed)?;
         socket.set_nonblocking(true).map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
         let secret = proof::random()?;
-        let handle = Handle { address, secret }.write();
+        let handle = Handle { address, secret }.write(&F::SIGNS);
         let listener = Listener {
-            network: network.clone(),
-            port,
+            fabric: fabric.clone(),
+            device,
             traffic_class,
             socket,
-            porter: Porter(secret),
+            porter: Porter {
+                secret,
+                signs: F::SIGNS,
+            },
             door: Door::new(
-                PROTOCOL,
+                F::SIGNS.protocol,
                 Limits {
                     guests: PENDING,
                     patience: PATIENCE,
@@ -110,7 +116,7 @@ impl Listener {
     }
 
     /// The next connection, or `None`: not yet.
-    pub fn accept(&mut self) -> Result<Option<Receiver>> {
+    pub fn accept(&mut self) -> Result<Option<F::Receiver>> {
         self.take_sockets();
         let mut index = 0;
         while index < self.pending.len() {
@@ -121,16 +127,21 @@ impl Listener {
                     if let Some((mut receiver, line)) =
                         pending.and_then(|pending| Some((pending.receiver?, pending.line)))
                     {
-                        receiver.ends.line = Some(line);
+                        receiver.keep_line(line);
                         return Ok(Some(receiver));
                     }
                 }
                 Ok(Step::Stranger) => drop(self.pending.remove(index)),
                 Err(error) => {
                     // The sender hears it; whoever listens goes on with the others.
-                    report::warn(&format!("NET/verbs: {}. {}", error.what, error.remedy));
+                    report::warn(&format!(
+                        "{}: {}. {}",
+                        F::SIGNS.log,
+                        error.what,
+                        error.remedy
+                    ));
                     if let Some(mut pending) = self.pending.remove(index) {
-                        pending.line.put(&refusal(&error));
+                        pending.line.put(&refusal(F::SIGNS.handle, &error));
                         drop(pending.line.write_on());
                     }
                 }
@@ -140,7 +151,7 @@ impl Listener {
     }
 
     fn take_sockets(&mut self) {
-        let (socket, limit) = (&self.socket, self.network.settings.link_timeout);
+        let (socket, limit) = (&self.socket, self.fabric.link_timeout());
         let entries = self.door.serve(&mut self.porter, || {
             let stream = lifted(socket.accept()?.0)?;
             line::prepare(&stream, limit)?;
@@ -170,14 +181,15 @@ impl Listener {
                 return Ok(Step::NotYet);
             };
             let greeting = <[u8; HELLO_BYTES]>::try_from(bytes.as_slice());
-            let Ok(Ok(Some(hello))) = greeting.map(|bytes| Hello::read(&bytes)) else {
+            let Ok(bytes) = greeting else {
                 return Ok(Step::Stranger);
             };
-            let mut receiver = Receiver::new(&self.network, self.port, &hello)?;
-            let gid = receiver.ends.gid()?;
-            receiver.ends.connect(&hello, &gid, self.traffic_class)?;
-            let answer = receiver.ends.hello(&gid, receiver.area());
-            pending.line.put(&answer.write());
+            let (fabric, class) = (&self.fabric, self.traffic_class);
+            let greeted = F::Receiver::greeted(fabric, self.device, class, &bytes)?;
+            let Some((receiver, answer)) = greeted else {
+                return Ok(Step::Stranger);
+            };
+            pending.line.put(&answer);
             pending.receiver = Some(receiver);
         }
         let written = pending.line.write_on();
