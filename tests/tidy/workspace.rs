@@ -9,13 +9,14 @@ use crate::{method_circles, read, root};
 use std::sync::OnceLock;
 
 /// The roots of the crates. The library uses the crate behind it; all others use both.
-const ROOTS: [&str; 12] = [
+const ROOTS: [&str; 13] = [
     "src/lib.rs",
     "src/dtype/mod.rs",
     "src/bin/kolo/main.rs",
     "bindings/c/src/lib.rs",
     "bindings/fortran/interfaces/src/main.rs",
     "bindings/mpi/src/lib.rs",
+    "bindings/ofi/src/lib.rs",
     "bindings/pmpi/src/lib.rs",
     "bindings/plugin/src/lib.rs",
     "bindings/verbs/src/lib.rs",

@@ -1,0 +1,95 @@
+//! Tests that need no device: the library's form, clean reasons where something is missing.
+
+use crate::plugin::{Net, configure, path};
+use crate::skip::skip;
+use libloading::Library;
+use std::process::Command;
+
+#[test]
+fn a_provider_that_is_not_there_is_a_clean_reason() {
+    for _ in 0..2 {
+        let failure = Net::start(&[("ofi_provider", "nonesuch")]).err().unwrap();
+        assert_eq!(failure.code, 2);
+        for part in ["its provider nonesuch offers no", "KOLO_OFI_PROVIDER"] {
+            assert!(failure.text.contains(part), "{}", failure.text);
+        }
+    }
+}
+
+/// Where nobody asked for libfabric it is for fabrics that kolo has no other way to.
+#[test]
+fn sockets_do_as_well_as_the_provider_tcp() {
+    let failure = Net::start(&[("net", "auto")]).err();
+    // A machine may have a fabric.
+    if let Some(failure) = failure {
+        assert_eq!(failure.code, 2);
+        let part = "drive no fabric of their own";
+        assert!(failure.text.contains(part), "{}", failure.text);
+    }
+}
+
+#[test]
+fn without_an_interface_to_meet_on_there_is_no_network() {
+    let failure = Net::start(&[("socket_ifname", "=nonesuch0")])
+        .err()
+        .unwrap();
+    let part = "KOLO_SOCKET_IFNAME";
+    assert!(failure.text.contains(part), "{}", failure.text);
+}
+
+#[test]
+fn settings_are_refused_by_name() {
+    let failure = configure("ofi_colour", "red").unwrap_err();
+    assert_eq!(failure.code, 4);
+    for part in ["ofi_colour", "docs/net-ofi.md"] {
+        assert!(failure.text.contains(part), "{}", failure.text);
+    }
+}
+
+#[test]
+fn a_missing_libfabric_is_a_clean_reason() {
+    // The library as it is, but it asks for a libfabric that no machine has.
+    let mut bytes = std::fs::read(path()).unwrap();
+    let (have, want) = (b"libfabric.so.1\0", b"libfabric.so.0\0");
+    let places: Vec<usize> = (0..bytes.len() - have.len())
+        .filter(|&at| bytes[at..].starts_with(have))
+        .collect();
+    assert!(!places.is_empty());
+    for at in places {
+        bytes[at..at + want.len()].copy_from_slice(want);
+    }
+    let copy = std::env::temp_dir().join(format!("kolo-ofi-{}.so", std::process::id()));
+    std::fs::write(&copy, bytes).unwrap();
+    // SAFETY: nothing of the copy runs when it cannot be loaded.
+    let loaded = unsafe { Library::new(&copy) };
+    std::fs::remove_file(&copy).unwrap();
+    let reason = loaded.err().unwrap().to_string();
+    assert!(reason.contains("libfabric.so.0"), "{reason}");
+}
+
+#[test]
+fn only_the_table_and_its_helpers_are_exported() {
+    let output = Command::new("nm")
+        .args(["-D", "--defined-only"])
+        .arg(path())
+        .output();
+    let Ok(output) = output else {
+        skip("ofi-symbols", "there is no nm");
+        return;
+    };
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut names: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(2))
+        .collect();
+    names.sort_unstable();
+    let expected = [
+        "kolo_net_abandon",
+        "kolo_net_about",
+        "kolo_net_configure",
+        "kolo_net_last_error",
+        "kolo_net_set_log",
+        "ncclNetPlugin_v11",
+    ];
+    assert_eq!(names, expected);
+}
