@@ -1,9 +1,10 @@
-//! The options of the RDMA network (`libkolo_verbs`), which go behind those of the table.
+//! The options of the networks that are libraries of their own, RDMA (`libkolo_verbs`) and
+//! libfabric (`libkolo_ofi`), which go behind those of the table.
 //!
-//! The library reads these names by itself where another program loads it; docs/net-verbs.md says
-//! more of each.
+//! The libraries read these names by themselves where another program loads them;
+//! docs/net-verbs.md and docs/net-ofi.md say more of each.
 
-/// Expands to the whole table: the entries that it is given, and those of RDMA.
+/// Expands to the whole table: the entries that it is given, and those of these networks.
 macro_rules! with_verbs_options {
     ($($others:tt)*) => {
         options! {
@@ -86,6 +87,15 @@ macro_rules! with_verbs_options {
                 aliases: &[same("NCCL_IB_RETRY_CNT")],
                 note: "Some devices take 7 for no limit at all; `net_link_timeout` ends such a \
                        connection too.",
+            }
+
+            /// Provider of libfabric, such as `cxi`, `efa`, `opx`, `psm3` or `tcp`. Not set, the
+            /// best one that drives a fabric of its own is taken, and with `net` = `ofi` any.
+            ofi_provider -> Option<&str> {
+                kind: Kind::Text,
+                tag: Tag::Site,
+                note: "docs/net-ofi.md says what each provider needs. libfabric's own variables \
+                       (`FI_*`) hold beside it.",
             }
         }
     };

@@ -219,11 +219,23 @@ impl Settings {
     /// Key and value of every option that `libkolo_verbs` takes, to be handed to its
     /// `kolo_net_configure` before it is started. An option without a value has an empty text.
     pub fn of_verbs(&self) -> impl Iterator<Item = (&'static str, String)> + '_ {
+        self.of_library("ib_")
+    }
+
+    /// Key and value of every option that `libkolo_ofi` takes. The network that was asked for is
+    /// among them: where that is libfabric any provider will do.
+    pub fn of_ofi(&self) -> impl Iterator<Item = (&'static str, String)> + '_ {
+        let wish = ("net", self.net().text().to_owned());
+        self.of_library("ofi_").chain([wish])
+    }
+
+    /// Options whose keys begin so, and those of every network that is a library of its own.
+    fn of_library(&self, begin: &'static str) -> impl Iterator<Item = (&'static str, String)> + '_ {
         const SHARED: [&str; 3] = ["socket_ifname", "socket_family", "net_link_timeout"];
         self.entries()
-            .filter(|entry| {
+            .filter(move |entry| {
                 let key = entry.option.key;
-                key.starts_with("ib_") || SHARED.contains(&key)
+                key.starts_with(begin) || SHARED.contains(&key)
             })
             .map(|entry| (entry.option.key, entry.value.to_string()))
     }

@@ -161,6 +161,8 @@ words! {
         Plugin = "plugin",
         /// InfiniBand and RoCE
         Verbs = "verbs" | "IB",
+        /// Slingshot, EFA, Omni-Path and whatever else libfabric drives
+        Ofi = "ofi" | "libfabric",
         /// TCP
         Socket = "socket" | "tcp",
         /// point-to-point messages of the MPI that started the job; only when asked for

@@ -26,7 +26,7 @@ fn info_tells_facts_and_settings() {
     assert_eq!(info["launcher"], "none");
     assert!(info["types"].as_array().unwrap().contains(&json!("float")));
     let networks = info["networks"].as_object().unwrap();
-    for kind in ["plugin", "verbs", "socket", "mpi"] {
+    for kind in ["plugin", "verbs", "ofi", "socket", "mpi"] {
         let one = &networks[kind];
         assert!(
             one["usable"].is_boolean() && one["words"].is_string(),

@@ -160,7 +160,8 @@ fn networks(settings: &Settings) -> Fact {
     let shown = |candidate: &choose::Candidate| match &candidate.outcome {
         Ok(net) => {
             let devices: Vec<&str> = net.devices().iter().map(|d| d.name.as_str()).collect();
-            (true, devices.join(", "))
+            let about = net.about().map(|about| format!(" by {about}"));
+            (true, devices.join(", ") + &about.unwrap_or_default())
         }
         Err(why) => (false, why.clone()),
     };

@@ -72,6 +72,19 @@ fn what_the_rdma_library_is_handed() {
 }
 
 #[test]
+fn what_the_library_of_libfabric_is_handed() {
+    let mut sandbox = super::Sandbox::new();
+    sandbox.set("KOLO_OFI_PROVIDER", "cxi");
+    sandbox.set("KOLO_NET", "libfabric");
+    let settings = sandbox.load().unwrap();
+    let handed: Vec<_> = settings.of_ofi().collect();
+    for pair in [("ofi_provider", "cxi"), ("net", "ofi")] {
+        assert!(handed.contains(&(pair.0, pair.1.to_owned())), "{handed:?}");
+    }
+    assert_eq!(handed.len(), 5);
+}
+
+#[test]
 fn nothing_in_the_table_exceeds_its_getter() {
     // The getters of integers are 32 bits wide.
     for option in OPTIONS {

@@ -18,15 +18,48 @@ use std::ffi::{CStr, OsStr, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// The library with the verbs network: as this version of kolo needs it, as the build leaves it.
-const VERBS_LIBRARIES: [&str; 2] = ["libkolo_verbs.so.0", "libkolo_verbs.so"];
+/// A network that is a library of kolo's own.
+struct Library {
+    /// Its file: as this version of kolo needs it, as the build leaves it.
+    files: [&'static str; 2],
+    /// In sentences.
+    what: &'static str,
+    /// How it says that there is no device.
+    nothing: &'static str,
+    /// Where the system lists what it drives. Without a name it is looked for only where one of
+    /// these is: what finds out costs time in every process.
+    adapters: &'static [&'static str],
+    used: Mutex<Option<Used>>,
+}
+
+/// The settings that a library was started with, and its network.
+type Used = (Vec<(&'static str, String)>, Arc<dyn Net>);
+
+static VERBS: Library = Library {
+    files: ["libkolo_verbs.so.0", "libkolo_verbs.so"],
+    what: "RDMA",
+    nothing: "no RDMA device can be used: ",
+    adapters: &[],
+    used: Mutex::new(None),
+};
+
+static OFI: Library = Library {
+    files: ["libkolo_ofi.so.0", "libkolo_ofi.so"],
+    what: "libfabric",
+    nothing: "libfabric has no device to use: ",
+    // Slingshot; Omni-Path; EFA and others.
+    adapters: &["/sys/class/cxi", "/sys/class/hfi1", "/sys/class/infiniband"],
+    used: Mutex::new(None),
+};
 
 const NOT_ASKED: &str = "it was not asked for";
+const NO_FABRIC: &str = "this node has no adapter of a fabric that kolo has no other way to";
 const BETTER: &str = "a better one was found";
 const NO_MPI: &str = "the ranks did not meet through MPI (koloCommInitMPI, or mpirun with kolo's \
                       own tools)";
 
-type Outcome = std::result::Result<Arc<dyn Net>, String>;
+/// A network, or why it cannot be used.
+pub type Outcome = std::result::Result<Arc<dyn Net>, String>;
 
 /// Every network of this kolo with its outcome, best first. `mpi` opens the program's MPI as a
 /// network, collectively: it is called only when the wish is MPI, which must be so on all ranks
@@ -40,14 +73,21 @@ pub fn all(
 ) -> Vec<Candidate> {
     let wish = settings.net();
     let mut found = false;
-    let kinds = [Wish::Plugin, Wish::Verbs, Wish::Socket, Wish::Mpi];
+    let kinds = [
+        Wish::Plugin,
+        Wish::Verbs,
+        Wish::Ofi,
+        Wish::Socket,
+        Wish::Mpi,
+    ];
     let candidate = |kind: Wish| {
         let wanted = wish == kind || (wish == Wish::Auto && kind != Wish::Mpi);
         let outcome = match kind {
             _ if !wanted => Err(NOT_ASKED.into()),
             _ if found => Err(BETTER.into()),
             Wish::Plugin => plugin(settings),
-            Wish::Verbs => verbs(settings),
+            Wish::Verbs => own(&VERBS, settings.of_verbs().collect()),
+            Wish::Ofi => ofi(settings),
             Wish::Mpi => match mpi {
                 Some(open) => open().map_err(Error::into_what),
                 None => Err(NO_MPI.into()),
@@ -119,32 +159,50 @@ fn plugin(settings: &Settings) -> Outcome {
     })
 }
 
+/// The network of libfabric for whoever asks about it alone, or why there is none.
+pub fn libfabric(settings: &Settings) -> Outcome {
+    ofi(settings)
+}
+
+/// Where nobody has named it or a provider, it is for adapters that kolo has no other way to.
+fn ofi(settings: &Settings) -> Outcome {
+    let named = settings.net() == Wish::Ofi || settings.ofi_provider().is_some();
+    let is_filled = |folder: &&str| {
+        let entries = std::fs::read_dir(folder);
+        entries.is_ok_and(|mut entries| entries.next().is_some())
+    };
+    if !named && !OFI.adapters.iter().any(is_filled) {
+        return Err(NO_FABRIC.into());
+    }
+    own(&OFI, settings.of_ofi().collect())
+}
+
 /// Devices are opened once in a process: the settings of the first communicator that uses them
 /// hold, and others are told so.
-fn verbs(settings: &Settings) -> Outcome {
-    type Used = (Vec<(&'static str, String)>, Arc<dyn Net>);
-    static USED: Mutex<Option<Used>> = Mutex::new(None);
-    let pairs: Vec<_> = settings.of_verbs().collect();
-    let mut used = USED.lock().unwrap_or_else(PoisonError::into_inner);
+fn own(library: &'static Library, pairs: Vec<(&'static str, String)>) -> Outcome {
+    let what = library.what;
+    let mut used = library.used.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((first, net)) = &*used {
         let differs = first.iter().zip(&pairs).find(|(one, other)| one != other);
-        if let Some(((key, one), (_, other))) = differs {
+        // What was asked for decides nothing once it runs.
+        if let Some(((key, one), (_, other))) = differs.filter(|((key, _), _)| *key != "net") {
             tracing::warn!(
-                "the RDMA network of this process was started with {key} \"{one}\", which stays; \
-                 \"{other}\" is ignored"
+                "the {what} network of this process was started with {key} \"{one}\", which \
+                 stays; \"{other}\" is ignored"
             );
         }
         return Ok(Arc::clone(net));
     }
-    let outcome = once(format!("verbs {pairs:?}"), true, || {
+    let outcome = once(format!("{what} {pairs:?}"), true, || {
         let places = places(
+            &library.files,
             own_library().as_deref(),
             std::env::current_exe().ok().as_deref(),
         );
         let found = places.iter().find(|place| place.is_file());
-        let library = found.map_or(Path::new(VERBS_LIBRARIES[0]), PathBuf::as_path);
-        let loaded = PluginNet::load_with(library.as_os_str(), &pairs);
-        loaded.map(shared).map_err(|why| no_rdma(&why))
+        let file = found.map_or(Path::new(library.files[0]), PathBuf::as_path);
+        let loaded = PluginNet::load_with(file.as_os_str(), &pairs);
+        loaded.map(shared).map_err(|why| not_here(library, &why))
     });
     if let Ok(net) = &outcome {
         *used = Some((pairs, Arc::clone(net)));
@@ -152,12 +210,12 @@ fn verbs(settings: &Settings) -> Outcome {
     outcome
 }
 
-/// Why there is no RDMA, in the words of kolo's own library where it has some: a machine without
-/// such devices is no failure of anything.
-fn no_rdma(why: &str) -> String {
+/// Why there is no such network, in the words of kolo's own library where it has some: a machine
+/// without such devices is no failure of anything.
+fn not_here(library: &Library, why: &str) -> String {
     let words = why.split_once(LAST_WORDS).map_or(why, |(_, words)| words);
-    let nothing = words.strip_prefix("no RDMA device can be used: ");
-    format!("no RDMA here: {}", nothing.unwrap_or(words))
+    let nothing = words.strip_prefix(library.nothing);
+    format!("no {} here: {}", library.what, nothing.unwrap_or(words))
 }
 
 fn socket(settings: &Settings) -> Outcome {
@@ -170,9 +228,9 @@ fn socket(settings: &Settings) -> Outcome {
     })
 }
 
-/// Where the verbs library may be: with `library`, in its folder `kolo`, and likewise in the build
-/// tree or the installation that `program` belongs to. After these the loader looks.
-fn places(library: Option<&Path>, program: Option<&Path>) -> Vec<PathBuf> {
+/// Where a library of kolo's own may be: with `library`, in its folder `kolo`, and likewise in the
+/// build tree or the installation that `program` belongs to. After these the loader looks.
+fn places(names: &[&str; 2], library: Option<&Path>, program: Option<&Path>) -> Vec<PathBuf> {
     let library = library.and_then(Path::parent);
     let program = program.and_then(Path::parent);
     let folders = [
@@ -183,7 +241,7 @@ fn places(library: Option<&Path>, program: Option<&Path>) -> Vec<PathBuf> {
         program.map(|folder| folder.join("../lib/kolo")),
     ];
     let folders = folders.into_iter().flatten();
-    let files = |folder: PathBuf| VERBS_LIBRARIES.map(|file| folder.join(file));
+    let files = |folder: PathBuf| names.map(|file| folder.join(file));
     folders.flat_map(files).collect()
 }
 
@@ -232,7 +290,8 @@ mod tests {
             None,
             Some(&never),
         );
-        assert_eq!(reasons(&found), [NOT_ASKED, NOT_ASKED, "", NOT_ASKED]);
+        let not = NOT_ASKED;
+        assert_eq!(reasons(&found), [not, not, not, "", not]);
         let choice = choose(Wish::Socket, found).unwrap();
         assert_eq!(choice.net.name(), "socket");
     }
@@ -247,16 +306,17 @@ mod tests {
         let reasons = reasons(&all(&settings, None, None));
         assert_eq!(reasons[0], "there is no libnccl-net-that-nobody-has.so");
         assert!(reasons[1].starts_with("no RDMA here: ") || reasons[1].is_empty());
-        assert_eq!(reasons[3], NOT_ASKED);
+        assert!(reasons[2] == NO_FABRIC || reasons[2].starts_with("no libfabric here: "));
+        assert_eq!(reasons[4], NOT_ASKED);
     }
 
     #[test]
     fn mpi_is_opened_only_by_name() {
         let mpi = settings(&[("net", "mpi")]);
-        assert_eq!(reasons(&all(&mpi, None, None))[3], NO_MPI);
+        assert_eq!(reasons(&all(&mpi, None, None))[4], NO_MPI);
         let fails = || -> Result<Arc<dyn Net>> { Err(Error::internal("MPI fell asleep")) };
         assert_eq!(
-            reasons(&all(&mpi, None, Some(&fails)))[3],
+            reasons(&all(&mpi, None, Some(&fails)))[4],
             "MPI fell asleep"
         );
     }
@@ -266,17 +326,17 @@ mod tests {
         let why = "init of the plugin kolo (libkolo_verbs.so.0) failed: unhandled system error; \
                    its last words: no RDMA device can be used: libibverbs knows none on this node";
         assert_eq!(
-            no_rdma(why),
+            not_here(&VERBS, why),
             "no RDMA here: libibverbs knows none on this node"
         );
         let why = "there is no libkolo_verbs.so.0";
-        assert_eq!(no_rdma(why), format!("no RDMA here: {why}"));
+        assert_eq!(not_here(&VERBS, why), format!("no RDMA here: {why}"));
     }
 
     #[test]
     fn a_network_is_started_once() {
         let settings = settings(&[("net", "socket"), ("socket_ifname", "=lo")]);
-        let net = || all(&settings, None, None).remove(2).outcome.unwrap();
+        let net = || all(&settings, None, None).remove(3).outcome.unwrap();
         assert!(Arc::ptr_eq(&net(), &net()));
         let none = [("net_plugin", "none")];
         let outcome = plugin(&self::settings(&none)).err().unwrap();
@@ -286,6 +346,7 @@ mod tests {
     #[test]
     fn the_verbs_library_is_looked_for_near_kolo() {
         let places = places(
+            &VERBS.files,
             Some(Path::new("/opt/kolo/lib/libkolo.so.0")),
             Some(Path::new("/opt/kolo/bin/kolo")),
         );

@@ -1,8 +1,8 @@
 //! Which network carries the data: a pure function from what was tried to what is taken.
 //!
-//! The order is plugin, verbs, socket; a network by name goes before all, and MPI is taken only by
-//! name. Whoever starts networks hands in every one with its outcome, so that one line can say
-//! what was chosen and why the others were not.
+//! The order is plugin, verbs, ofi, socket; a network by name goes before all, and MPI is taken
+//! only by name. Whoever starts networks hands in every one with its outcome, so that one line can
+//! say what was chosen and why the others were not.
 
 use super::Net;
 use crate::base::{Error, Result};
@@ -28,7 +28,7 @@ pub struct Choice {
 }
 
 /// Best first.
-const ORDER: [Wish; 3] = [Wish::Plugin, Wish::Verbs, Wish::Socket];
+const ORDER: [Wish; 4] = [Wish::Plugin, Wish::Verbs, Wish::Ofi, Wish::Socket];
 
 /// Chooses by `wish` (setting `net`) among the candidates, at most one a kind. All ranks must
 /// come to the same kind; the caller compares.
@@ -61,10 +61,12 @@ pub fn choose(wish: Wish, candidates: Vec<Candidate>) -> Result<Choice> {
             None => format!("{} port {}", d.name, d.port),
         })
         .collect();
+    let about = net.about().map(|about| format!(" by {about}"));
     let line = format!(
-        "NET {}: {}, KOLO_NET={}; {others}",
+        "NET {}: {}{}, KOLO_NET={}; {others}",
         net.name(),
         devices.join(", "),
+        about.unwrap_or_default(),
         wish.text()
     );
     Ok(Choice { kind, net, line })
@@ -72,7 +74,7 @@ pub fn choose(wish: Wish, candidates: Vec<Candidate>) -> Result<Choice> {
 
 /// Why each kind that was not taken was not, in the order of choice.
 fn reasons(candidates: &[Candidate], order: &[Wish], taken: Option<Wish>) -> String {
-    let kinds = [Wish::Plugin, Wish::Verbs, Wish::Socket, Wish::Mpi];
+    let kinds = ORDER.into_iter().chain([Wish::Mpi]);
     let place = |kind| order.iter().position(|k| *k == kind);
     let reason = |kind: Wish| {
         let candidate = candidates.iter().find(|c| c.kind == kind);
@@ -84,9 +86,8 @@ fn reasons(candidates: &[Candidate], order: &[Wish], taken: Option<Wish>) -> Str
         }
     };
     let lines = kinds
-        .iter()
-        .filter(|kind| Some(**kind) != taken)
-        .map(|kind| format!("not {}: {}", kind.text(), reason(*kind)));
+        .filter(|kind| Some(*kind) != taken)
+        .map(|kind| format!("not {}: {}", kind.text(), reason(kind)));
     lines.collect::<Vec<_>>().join("; ")
 }
 
@@ -144,6 +145,8 @@ mod tests {
     fn best_first_and_the_line_says_why() {
         let all = || vec![there(Wish::Socket), there(Wish::Verbs), there(Wish::Plugin)];
         assert_eq!(choose(Wish::Auto, all()).unwrap().kind, Wish::Plugin);
+        let ofi = vec![there(Wish::Socket), there(Wish::Ofi)];
+        assert_eq!(choose(Wish::Auto, ofi).unwrap().kind, Wish::Ofi);
         let candidates = vec![
             there(Wish::Socket),
             missing(Wish::Verbs, "libibverbs.so.1 is not installed"),
@@ -153,7 +156,8 @@ mod tests {
         assert_eq!(
             choice.line,
             "NET socket: dev0 10.0.0.1, KOLO_NET=auto; not plugin: it is not part of this kolo; \
-             not verbs: libibverbs.so.1 is not installed; not mpi: it is not part of this kolo"
+             not verbs: libibverbs.so.1 is not installed; not ofi: it is not part of this kolo; \
+             not mpi: it is not part of this kolo"
         );
     }
 

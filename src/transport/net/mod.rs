@@ -145,6 +145,11 @@ pub trait Net: Send + Sync {
     /// One word: `socket`, `verbs`, `mpi`, or the name that a plugin gives.
     fn name(&self) -> &str;
 
+    /// More about what carries the data, such as the driver that was taken.
+    fn about(&self) -> Option<String> {
+        None
+    }
+
     /// The devices; their positions are the device numbers of the other calls. Never empty.
     fn devices(&self) -> &[Properties];
 

@@ -50,6 +50,11 @@ impl Plugin {
         }
     }
 
+    /// More about what carries the data, in the library's words.
+    pub fn about(&self) -> Option<String> {
+        self.extras.about()
+    }
+
     /// Says what happened, as the end of a sentence.
     pub fn refusal(&self, call: &str, code: c_int) -> String {
         self.told(call, code).what

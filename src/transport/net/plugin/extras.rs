@@ -6,6 +6,7 @@
 //! - `const char *kolo_net_last_error(void)`: the thread's last error, with what to do.
 //! - `int kolo_net_configure(const char *key, const char *value)`: a setting, before `init`.
 //! - `void kolo_net_set_log(void (*sink)(int level, const char *sentence))`: whole lines.
+//! - `const char *kolo_net_about(void)`: what carries the data, as the end of a sentence, or null.
 //! - `void kolo_net_abandon(void *handle)`: `connect` will not be called with this handle again.
 
 use super::log;
@@ -25,6 +26,7 @@ pub struct Extras {
     last_error: Option<LastErrorFn>,
     configure: Option<ConfigureFn>,
     abandon: Option<AbandonFn>,
+    about: Option<LastErrorFn>,
 }
 
 /// Words of a plugin about an error.
@@ -63,19 +65,19 @@ impl Extras {
                 last_error: library.get(b"kolo_net_last_error\0").ok().map(|it| *it),
                 configure: library.get(b"kolo_net_configure\0").ok().map(|it| *it),
                 abandon: library.get(b"kolo_net_abandon\0").ok().map(|it| *it),
+                about: library.get(b"kolo_net_about\0").ok().map(|it| *it),
             }
         }
     }
 
     /// The last error of this thread.
     pub fn last_error(&self) -> Option<Words> {
-        // SAFETY: it gives null or a string that lives until its next call on this thread.
-        let text = unsafe {
-            let text = self.last_error?();
-            (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
-        };
-        text.filter(|text| !text.is_empty())
-            .map(|text| Words::parse(&text))
+        said(self.last_error).map(|text| Words::parse(&text))
+    }
+
+    /// More about what carries the data.
+    pub fn about(&self) -> Option<String> {
+        said(self.about)
     }
 
     /// Hands over settings; the error names the first that is not taken.
@@ -111,6 +113,16 @@ impl Extras {
     }
 }
 
+/// Text that a function gives, unless it is empty.
+fn said(function: Option<LastErrorFn>) -> Option<String> {
+    // SAFETY: it gives null or a string that lives until its next call on this thread.
+    let text = unsafe {
+        let text = function?();
+        (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
+    };
+    text.filter(|text| !text.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,6 +142,7 @@ mod tests {
             last_error: None,
             configure: None,
             abandon: None,
+            about: None,
         };
         assert_eq!(none.configure(&[]), Ok(()));
         let refused = none.configure(&[("ib_hca", "x".into())]).unwrap_err();

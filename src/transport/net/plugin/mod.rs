@@ -172,6 +172,10 @@ impl Net for PluginNet {
         &self.plugin.calls.name
     }
 
+    fn about(&self) -> Option<String> {
+        self.plugin.about()
+    }
+
     fn devices(&self) -> &[Properties] {
         &self.devices
     }
