@@ -181,13 +181,17 @@ bench-peers: ## time kolo beside Open MPI 4 and 5, MPICH 4 and 5, Intel MPI: PEE
 clean: ## remove everything that was built
 	rm -rf build target
 
+# Without the headers there is no plugin for libfabric, and nothing else lacks it.
+OFI = $(shell pkg-config --exists libfabric 2>/dev/null && echo -p kolo-ofi)
+
 core:
 	@command -v $(CARGO) >/dev/null || { \
 	    echo "There is no $(CARGO) in the PATH of $$(id -un). Name it: make CARGO=/path/to/cargo ..."; \
 	    echo "To install as root: 'make build' as yourself, then 'bindings/install.sh PREFIX' as root."; \
 	    exit 1; }
 	$(CARGO) build --locked --profile $(PROFILE) -p kolo-command -p kolo-c -p kolo-verbs \
-	    -p kolo-softgpu
+	    -p kolo-softgpu $(OFI)
+	@$(if $(OFI),,echo 'There are no headers of libfabric here: libkolo_ofi.so is not built.')
 
 # Nothing is built before the compilers are known to be some. Only a name that somebody has chosen
 # must be that of a Fortran compiler: not all MPIs have one.

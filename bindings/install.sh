@@ -263,6 +263,13 @@ code "$built/libkolo_verbs.so" "lib/kolo/libkolo_verbs.so.$version"
 link "libkolo_verbs.so.$version" lib/kolo/libkolo_verbs.so.0
 link libkolo_verbs.so.0 lib/kolo/libkolo_verbs.so
 
+# So is libfabric; its plugin is built where the headers are.
+if [ -f "$built/libkolo_ofi.so" ]; then
+    code "$built/libkolo_ofi.so" "lib/kolo/libkolo_ofi.so.$version"
+    link "libkolo_ofi.so.$version" lib/kolo/libkolo_ofi.so.0
+    link libkolo_ofi.so.0 lib/kolo/libkolo_ofi.so
+fi
+
 # Kernels for GPUs are data that the driver loads.
 kernels=${KERNELS:-build/kernels/kolo_kernels.fatbin}
 [ ! -f "$kernels" ] || put 644 "$kernels" lib/kolo/kolo_kernels.fatbin

@@ -13,7 +13,7 @@ for name in bin/kolo include/kolo.h include/kolo_mpi.h lib/libkolo.so lib/libkol
     include/kolo/gfortran/kolo.mod include/kolo/flang/kolo.mod lib/libkolo_fortran_gfortran.so \
     lib/libkolo_fortran_flang.so lib/kolo/openmpi/libkolo_mpi.so lib/kolo/mpich/libkolo_mpi.so \
     lib/libkolo_pmpi.so.0 lib/kolo/openmpi/libkolo_pmpi_calls.so \
-    lib/kolo/mpich/libkolo_pmpi_calls.so lib/kolo/libkolo_verbs.so \
+    lib/kolo/mpich/libkolo_pmpi_calls.so lib/kolo/libkolo_verbs.so lib/kolo/libkolo_ofi.so \
     share/kolo/fortran/kolo.f90 share/doc/kolo/README.md etc/kolo.toml \
     lib/cmake/kolo/kolo-config.cmake share/man/man7/kolo.7 share/kolo/examples/c/hello.c \
     share/doc/kolo/slurm/README.md share/kolo/slurm/jobs/mpi.sbatch; do
@@ -38,6 +38,9 @@ done
 [ "$(dynamic kolo/libkolo_verbs.so SONAME)" = libkolo_verbs.so.0 ] || fail "SONAME of verbs"
 dynamic kolo/libkolo_verbs.so NEEDED | grep -qx libibverbs.so.1 || fail "verbs without libibverbs"
 ! dynamic kolo/libkolo_verbs.so NEEDED | grep kolo || fail "libkolo_verbs.so needs kolo"
+[ "$(dynamic kolo/libkolo_ofi.so SONAME)" = libkolo_ofi.so.0 ] || fail "SONAME of ofi"
+dynamic kolo/libkolo_ofi.so NEEDED | grep -qx libfabric.so.1 || fail "ofi without libfabric"
+! dynamic kolo/libkolo_ofi.so NEEDED | grep kolo || fail "libkolo_ofi.so needs kolo"
 # The core has no MPI and no RDMA, neither in the library nor in the command.
 for file in lib/libkolo.so bin/kolo; do
     ! readelf -d "$prefix/$file" | grep NEEDED | grep ibverbs || fail "$file needs libibverbs"

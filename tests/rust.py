@@ -23,7 +23,7 @@ FIRST = ("plans", "ranks", "cli", "bootstrap", "nodes", "fortran", "tuner", "com
          "faults", "cuda", "large", "interleavings", "kolo", "bundle", "abi", "mismatches", "dtype",
          "shm", "simulator")
 # What tests load and do not link to: they ask for it, and find it built.
-LOADED = ("kolo-c", "kolo-verbs", "kolo-softgpu")
+LOADED = ("kolo-c", "kolo-verbs", "kolo-ofi", "kolo-softgpu")
 LIMIT = 900.0
 
 

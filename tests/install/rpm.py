@@ -27,12 +27,14 @@ MPIS = ("openmpi", "mpich")
 # they are of: nothing provides `libmpi.so.40()(64bit)`.
 OF_MPI = {"openmpi": f"libmpi.so.40()(64bit)(openmpi-{ARCH})",
           "mpich": f"libmpi.so.12()(64bit)(mpich-{ARCH})"}
-# What glibc, libgcc, libstdc++, hwloc-libs, libibverbs, bash and rpm itself provide, as patterns.
+# What glibc, libgcc, libstdc++, hwloc-libs, libibverbs, libfabric, bash and rpm itself provide, as
+# patterns.
 PROVIDED = [r"ld-linux-[\w-]+\.so\.\d\((GLIBC_[\d.]+)?\)\(64bit\)",
             r"lib(c|m)\.so\.6\((GLIBC_[\d.]+)?\)\(64bit\)",
             r"libgcc_s\.so\.1\((GCC_[\d.]+)?\)\(64bit\)",
             r"libstdc\+\+\.so\.6\(((GLIBCXX|CXXABI)_[\d.]+)?\)\(64bit\)",
             r"libhwloc\.so\.15\(\)\(64bit\)", r"libibverbs\.so\.1\((IBVERBS_[\d.]+)?\)\(64bit\)",
+            r"libfabric\.so\.1\((FABRIC_[\d.]+)?\)\(64bit\)",
             r"rtld\(GNU_HASH\)", r"/bin/sh", r"/usr/bin/(env|bash)", r"rpmlib\(\w+\) <= .*"]
 
 

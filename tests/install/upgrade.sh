@@ -21,6 +21,7 @@ lean bin/kolo kolo
 lean lib/libkolo.so libkolo.so
 lean lib/libkolo_pmpi.so libkolo_pmpi.so
 lean lib/kolo/libkolo_verbs.so libkolo_verbs.so
+lean lib/kolo/libkolo_ofi.so libkolo_ofi.so
 lean lib/kolo/softgpu/libcuda.so.1 libkolo_softgpu.so
 for mpi in openmpi mpich; do
     lean lib/kolo/$mpi/libkolo_mpi.so mpi/$mpi/libkolo_mpi.so
