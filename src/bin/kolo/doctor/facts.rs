@@ -174,12 +174,26 @@ pub struct NodeFacts {
     pub processor: String,
     /// RDMA ports, one a line.
     pub hcas: Vec<String>,
+    /// Provider of libfabric, where kolo could use one.
+    pub libfabric: Option<LibfabricFacts>,
     /// kolo's files: name, and what is in them, in short.
     pub builds: BTreeMap<String, String>,
     /// Files that dead jobs have left.
     pub leftovers: Vec<LeftFile>,
     /// Files that may be left of other users, and are not this one's to remove.
     pub foreign: Vec<LeftFile>,
+}
+
+/// A provider of libfabric, or why there is none.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LibfabricFacts {
+    /// In words; empty where there is none.
+    pub provider: String,
+    /// Names of its devices.
+    pub devices: String,
+    /// Why there is none.
+    pub why_none: String,
 }
 
 /// Reason for which kolo finds no interface to use.

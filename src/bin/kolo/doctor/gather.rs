@@ -4,7 +4,7 @@ use super::facts::{
     Gathered, LinkedFacts, NodeFacts, NodeSeen, RankFacts, StartFacts, Trials, TunerFacts,
 };
 use super::gather_network::{listen, names_in, of_network};
-use super::{gather_files, gather_left, linked};
+use super::{gather_files, gather_left, libfabric, linked};
 use crate::facts as system;
 use crate::launcher::{self, Family};
 use crate::object::family_of_library;
@@ -89,6 +89,7 @@ pub fn node(here: &ThisRank, several: bool) -> (NodeFacts, Option<Listeners>) {
     of_machine(here, &mut facts);
     let left = gather_left::left();
     (facts.leftovers, facts.foreign) = (left.removable, left.foreign);
+    facts.libfabric = libfabric::look(&here.settings);
     if !several {
         // A loopback that is named serves one node.
         let has_any = !facts.table.cards.is_empty();

@@ -20,6 +20,7 @@ mod gather_left;
 mod gather_network;
 mod gpus;
 mod leftovers;
+mod libfabric;
 mod limits;
 mod linked;
 mod mpi;
@@ -89,7 +90,7 @@ const OF_NODE: [Check; 8] = [
 ];
 
 /// The others, in the order in which one mends things.
-const OF_JOB: [Check; 20] = [
+const OF_JOB: [Check; 21] = [
     limits::shm_free,
     network::mtu,
     network::speed,
@@ -101,6 +102,7 @@ const OF_JOB: [Check; 20] = [
     placement::uneven,
     placement::binding,
     software::hcas,
+    libfabric::libfabric,
     software::builds,
     software::shape,
     software::secret,
@@ -187,7 +189,12 @@ fn nothing(unknown: &[String]) -> &'static str {
 
 /// Lines of no fault.
 fn notes(job: &Gathered) -> Vec<String> {
-    [mpi::notes(job), gpus::notes(job), leftovers::notes(job)].concat()
+    let of_others = [
+        libfabric::notes(job),
+        gpus::notes(job),
+        leftovers::notes(job),
+    ];
+    [mpi::notes(job), of_others.concat()].concat()
 }
 
 /// The ranks have not met: one process of each node says why, and what is so on its node.
