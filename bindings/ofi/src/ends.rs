@@ -11,7 +11,6 @@ use crate::endpoint::Endpoint;
 use crate::hello::Hello;
 use crate::libfabric::Failure;
 use crate::network::Network;
-use crate::operation::Operations;
 use kolo::base::clock::{Moment, now};
 use kolo::base::{Code, Error, Result};
 use kolo_plugin::line::{Ending, Line};
@@ -204,10 +203,8 @@ impl Ends {
         }
     }
 
-    /// Says goodbye in good order after so many messages, or that requests were given up; ends what
-    /// is under way.
-    pub fn part(&mut self, unfinished: usize, sent: u64, all: &[&Operations]) -> Result<()> {
-        let mut result = Ok(());
+    /// Says goodbye in good order after so many messages, or that requests were given up.
+    pub fn part(&mut self, unfinished: usize, sent: u64) -> Result<()> {
         if self.error.is_none() && unfinished > 0 {
             let error = Error::usage(
                 format!(
@@ -216,13 +213,12 @@ impl Ends {
                 ),
                 "test every request until it is done before closing",
             );
-            result = Err(self.fail(error, true));
+            return Err(self.fail(error, true));
         }
         if let Some(line) = self.line.as_mut().filter(|_| self.error.is_none()) {
             line.say_bye(sent);
         }
-        self.endpoint.settle(all);
-        result
+        Ok(())
     }
 }
 

@@ -177,7 +177,7 @@ impl Sender {
     /// Says goodbye.
     pub fn part(&mut self) -> Result<()> {
         let unfinished = self.open.iter().flatten().count();
-        self.ends.part(unfinished, self.sent, &[&self.sending])
+        self.ends.part(unfinished, self.sent)
     }
 }
 

@@ -2,9 +2,10 @@
 
 use crate::common::{self, Setup};
 use crate::own_process::alone;
-use crate::plugin::log;
+use crate::plugin::{Comm, Place, log, until};
 use crate::site::{SHM, TCP};
-use crate::traffic::{self, Shape};
+use crate::traffic::{self, Buffer, Shape};
+use std::time::Duration;
 
 /// Random messages of all sizes, there and back.
 fn random_messages(setup: &Setup) {
@@ -43,6 +44,40 @@ fn the_provider_is_named(setup: &Setup, provider: &str, device: &str) {
     );
 }
 
+/// Buffers that were posted on a connection that is closed receive nothing any more, though the
+/// sender does not know it yet.
+fn memory_of_a_closed_end_is_left_alone(setup: &Setup) {
+    let net = setup.start().unwrap();
+    let (sender, receiver) = net.pair(setup.from, setup.to).unwrap();
+    let mut target = Buffer::new(&receiver, 5000, 9).unwrap();
+    let place = (target.bytes.as_mut_ptr(), 5000, 1, target.memory);
+    let posted = until(10, || receiver.irecv(&[place])).unwrap();
+    let mut source = Buffer::new(&sender, 5000, 7).unwrap();
+    let mut message = |tag| (source.bytes.as_mut_ptr(), 5000, tag, source.memory);
+    let (other, same) = (message(2), message(1));
+    for _ in 0..100 {
+        // A message of another tag finds no place, and learns of those that there are.
+        assert_eq!(receiver.test(posted).unwrap(), None);
+        assert_eq!(sender.isend(other).unwrap(), None);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    receiver.close().unwrap_err();
+    assert!(sender.isend(same).unwrap().is_some(), "it knows a place");
+    let (later, _idle) = net.pair(setup.from, setup.to).unwrap();
+    for _ in 0..100 {
+        // Whoever calls drives the endpoint.
+        assert_eq!(later.isend(nothing(&later)).unwrap(), None);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(target.bytes.iter().all(|&byte| byte == 9));
+}
+
+/// A message of no bytes.
+fn nothing(comm: &Comm) -> Place {
+    let memory = comm.register(std::ptr::null_mut(), 0, 1).unwrap();
+    (std::ptr::null_mut(), 0, 0, memory)
+}
+
 macro_rules! over {
     ($provider:ident, $setup:expr, $whole:literal, $device:literal) => {
         mod $provider {
@@ -56,6 +91,11 @@ macro_rules! over {
             #[test]
             fn carries_random_messages() {
                 random_messages(&$setup);
+            }
+
+            #[test]
+            fn leaves_memory_of_a_closed_end_alone() {
+                memory_of_a_closed_end_is_left_alone(&$setup);
             }
 
             over! { $setup; full_groups_of_many_tags, many_connections_at_once,

@@ -60,7 +60,12 @@ pub fn a_sender_waits_for_a_buffer_of_its_tag(setup: &Setup) {
         .irecv(&[place(8, 0, 0), place(9, 0, 64)])
         .unwrap()
         .unwrap();
-    let sent = until(10, || sender.isend(message)).unwrap();
+    let sent = until(10, || {
+        // Networks move on while somebody calls them, at each end.
+        receiver.test(request)?;
+        sender.isend(message)
+    })
+    .unwrap();
     assert_eq!(sender.wait(sent).unwrap()[0], 64);
     assert_eq!(
         receiver.test(request).unwrap(),
@@ -218,13 +223,18 @@ pub fn closing_tells_the_other_end(setup: &Setup) {
     let first = receiver.irecv(&[place(0)]).unwrap().unwrap();
     let second = receiver.irecv(&[place(100)]).unwrap().unwrap();
     let message = (source.bytes.as_mut_ptr(), 100, 0, source.memory);
-    let sent = until(10, || sender.isend(message)).unwrap();
+    let sent = until(10, || {
+        receiver.test(second)?;
+        sender.isend(message)
+    })
+    .unwrap();
     sender.wait(sent).unwrap();
     sender.deregister(source.memory);
     sender.close().unwrap();
     std::thread::sleep(Duration::from_millis(50));
     assert_eq!(receiver.wait(first).unwrap()[0], 100);
-    let (failure, _) = until_failure(10, || receiver.test(second));
+    let (failure, took) = until_failure(10, || receiver.test(second));
+    assert!(took < Duration::from_secs(3), "{took:?}");
     assert!(
         failure.code == 6 && failure.text.contains("has closed"),
         "{}",
