@@ -263,8 +263,8 @@ code "$built/libkolo_verbs.so" "lib/kolo/libkolo_verbs.so.$version"
 link "libkolo_verbs.so.$version" lib/kolo/libkolo_verbs.so.0
 link libkolo_verbs.so.0 lib/kolo/libkolo_verbs.so
 
-# So is libfabric; its plugin is built where the headers are.
-if [ -f "$built/libkolo_ofi.so" ]; then
+# So is libfabric; without its headers the plugin is not built, or is empty.
+if grep -qs ncclNetPlugin_v11 "$built/libkolo_ofi.so"; then
     code "$built/libkolo_ofi.so" "lib/kolo/libkolo_ofi.so.$version"
     link "libkolo_ofi.so.$version" lib/kolo/libkolo_ofi.so.0
     link libkolo_ofi.so.0 lib/kolo/libkolo_ofi.so

@@ -5,6 +5,8 @@ use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-env-changed=PKG_CONFIG_PATH");
+    println!("cargo::rerun-if-env-changed=PKG_CONFIG_LIBDIR");
     println!("cargo::rerun-if-changed=src/libfabric.c");
     println!("cargo::rerun-if-changed=src/libfabric.h");
     println!("cargo::rustc-check-cfg=cfg(no_libfabric)");
