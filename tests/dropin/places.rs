@@ -2,6 +2,8 @@
 
 use super::decide::Span;
 use super::places;
+use std::os::unix::fs::symlink;
+use std::path::Path;
 
 #[test]
 fn how_ranks_lie_on_nodes() {
@@ -42,13 +44,24 @@ fn networks_that_kolo_does_not_use() {
         (&["infiniband"][..], false, false),
         (&["infiniband/hfi1_0", "hfi1/hfi1_0"][..], true, true),
         (&["cxi/cxi0"][..], true, true),
+        (&["infiniband/mlx5_0", "infiniband/efa_0"][..], true, true),
         (&["net/eth0"][..], false, false),
     ] {
         let name = format!("kolo-networks-{}", std::process::id());
         let root = std::env::temp_dir().join(name);
         let _ = std::fs::remove_dir_all(&root);
         for folder in folders {
-            std::fs::create_dir_all(root.join("sys/class").join(folder)).unwrap();
+            let folder = root.join("sys/class").join(folder);
+            std::fs::create_dir_all(&folder).unwrap();
+            let name = folder.file_name().unwrap().to_str().unwrap();
+            if let Some((driver, _)) = name.split_once('_') {
+                std::fs::create_dir(folder.join("device")).unwrap();
+                symlink(
+                    Path::new("../../drivers").join(driver),
+                    folder.join("device/driver"),
+                )
+                .unwrap();
+            }
         }
         let found = |verbs| places::has_foreign_network(&root, || verbs);
         let found = (found(true), found(false));

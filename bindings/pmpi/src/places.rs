@@ -31,13 +31,26 @@ pub fn span(nodes: &[u32]) -> Span {
 
 /// Whether a node has a network, below its folder `root`, that an MPI may use and kolo does not.
 /// Kolo uses InfiniBand and RoCE, where `verbs` says that its library for them can be loaded; that
-/// is asked only where there is such a device.
+/// is asked only where there is such a device. Nobody has run kolo's library for libfabric on such
+/// a network yet, so it is taken only where the setting `pmpi_nodes` says so.
 pub fn has_foreign_network(root: &Path, verbs: impl FnOnce() -> bool) -> bool {
-    let is_filled = |folder: &str| {
-        let devices = std::fs::read_dir(root.join(folder));
-        devices.is_ok_and(|mut devices| devices.next().is_some())
+    let entries = |folder: &str| {
+        let entries = std::fs::read_dir(root.join(folder));
+        entries.into_iter().flatten().flatten()
     };
     // Slingshot, Omni-Path.
     let foreign = ["sys/class/cxi", "sys/class/hfi1"];
-    foreign.into_iter().any(is_filled) || (is_filled("sys/class/infiniband") && !verbs())
+    if foreign
+        .iter()
+        .any(|folder| entries(folder).next().is_some())
+    {
+        return true;
+    }
+    // EFA has verbs, and no connections that kolo's library for them could use.
+    let is_efa = |device: &std::fs::DirEntry| {
+        let driver = std::fs::read_link(device.path().join("device/driver"));
+        driver.is_ok_and(|driver| driver.ends_with("efa"))
+    };
+    let devices: Vec<_> = entries("sys/class/infiniband").collect();
+    devices.iter().any(is_efa) || (!devices.is_empty() && !verbs())
 }
