@@ -12,6 +12,8 @@ mod guidelines;
 mod leaders;
 #[path = "tuner/placement.rs"]
 mod placement;
+#[path = "tuner/rails.rs"]
+mod rails;
 #[path = "tuner/shared.rs"]
 mod shared;
 #[path = "tuner/support.rs"]

@@ -53,6 +53,7 @@ pub mod place;
 pub mod printed;
 pub mod privilege;
 pub mod quiet;
+pub mod rails;
 mod random;
 pub mod record;
 pub mod shortage;

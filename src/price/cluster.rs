@@ -125,7 +125,7 @@ impl Cluster {
     }
 
     /// The number of a rank on its node.
-    fn local(&self, rank: u32) -> u32 {
+    pub(super) fn local(&self, rank: u32) -> u32 {
         rank % self.per_node
     }
 
@@ -173,9 +173,9 @@ impl Cluster {
         self.cores != 0 && self.cores < self.per_node
     }
 
-    /// The interface of a rank, counted over all nodes: a node's ranks share them evenly.
-    pub(super) fn nic_of(&self, rank: u32) -> u32 {
-        self.group_of(rank, self.nics.max(1))
+    /// Ways between two nodes that are used at once.
+    pub fn rails(&self) -> u32 {
+        if self.nodes > 1 { self.nics.max(1) } else { 1 }
     }
 
     /// The ranks of a node fall into `groups` groups of neighbours.

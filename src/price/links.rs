@@ -1,6 +1,7 @@
 //! Links: what carries the bytes of tokens, and which of them a token passes.
 
 use super::cluster::Cluster;
+use crate::base::rails;
 
 /// Links of one token at most: interface out, leaf up, leaf down, interface in.
 pub const MOST_LINKS: usize = 4;
@@ -62,6 +63,9 @@ impl LinkPlace {
 #[derive(Clone, Debug)]
 pub struct Links {
     machine: Cluster,
+    /// Of each rank of a node its group, and how many before it are in that: a group is the ranks
+    /// of a socket where sockets have equally many interfaces, else of the node.
+    seats: Vec<(u32, u32)>,
     /// First number of each kind, and the end.
     starts: [u32; 10],
 }
@@ -81,6 +85,7 @@ impl Links {
             starts[kind + 1] = starts[kind] + count;
         }
         Links {
+            seats: seats(machine),
             machine: machine.clone(),
             starts,
         }
@@ -104,8 +109,20 @@ impl Links {
         (kind, link - self.starts[kind as usize])
     }
 
-    /// The links that carry a token from `writer` to `reader` where wires carry it, in order.
-    pub fn path(&self, writer: u32, reader: u32) -> ([u32; MOST_LINKS], usize) {
+    /// The interface of a rank for what `writer` sends, counted over all nodes: as ranks choose it
+    /// ([`crate::base::rails`]).
+    fn nic(&self, rank: u32, writer: u32, channel: u16) -> u32 {
+        let m = &self.machine;
+        let nics = m.nics.max(1);
+        let of_group = nics / groups(m);
+        let seat = |rank: u32| self.seats[m.local(rank) as usize];
+        let port = rails::port(seat(writer).1 as usize, channel.into(), of_group as usize);
+        m.node_of(rank) * nics + seat(rank).0 * of_group + port.unwrap_or(0) as u32
+    }
+
+    /// The links that carry a token from `writer` to `reader` on a channel where wires carry it, in
+    /// order.
+    pub fn path(&self, writer: u32, reader: u32, channel: u16) -> ([u32; MOST_LINKS], usize) {
         let m = &self.machine;
         let mut path = [0; MOST_LINKS];
         if m.node_of(writer) == m.node_of(reader) {
@@ -113,7 +130,7 @@ impl Links {
             path[1] = self.link(LinkPlace::PortIn, reader);
             return (path, 2);
         }
-        path[0] = self.link(LinkPlace::NicOut, m.nic_of(writer));
+        path[0] = self.link(LinkPlace::NicOut, self.nic(writer, writer, channel));
         let mut length = 1;
         let (from, to) = (m.leaf_of(writer), m.leaf_of(reader));
         if from != to {
@@ -121,7 +138,7 @@ impl Links {
             path[2] = self.link(LinkPlace::LeafDown, to);
             length = 3;
         }
-        path[length] = self.link(LinkPlace::NicIn, m.nic_of(reader));
+        path[length] = self.link(LinkPlace::NicIn, self.nic(reader, writer, channel));
         (path, length + 1)
     }
 
@@ -154,6 +171,33 @@ impl Links {
     }
 }
 
+/// Groups of the ranks of a node that have interfaces of their own.
+fn groups(machine: &Cluster) -> u32 {
+    let sockets = machine.sockets.max(1);
+    if machine.nics.max(1).is_multiple_of(sockets) {
+        sockets
+    } else {
+        1
+    }
+}
+
+/// See [`Links`].
+fn seats(machine: &Cluster) -> Vec<(u32, u32)> {
+    let groups = groups(machine);
+    let mut counts = vec![0; groups as usize];
+    let seat = |local: u32| {
+        let group = if groups == 1 {
+            0
+        } else {
+            machine.socket_of(local)
+        };
+        let count = &mut counts[group as usize];
+        *count += 1;
+        (group, *count - 1)
+    };
+    (0..machine.per_node).map(seat).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,7 +219,7 @@ mod tests {
         let m = machine();
         let links = Links::new(&m);
         let kinds = |a, b| {
-            let (path, length) = links.path(a, b);
+            let (path, length) = links.path(a, b, 0);
             let named = |link: &u32| links.describe(*link);
             path[..length].iter().map(named).collect::<Vec<_>>()
         };
@@ -192,6 +236,6 @@ mod tests {
         ];
         assert_eq!(kinds(0, 31), far);
         assert_eq!(links.count(), 2 * 32 + 2 * 8 + 16 + 2 * 8 + 2 * 2);
-        assert_eq!(links.width(links.path(0, 31).0[1]), 2.0);
+        assert_eq!(links.width(links.path(0, 31, 0).0[1]), 2.0);
     }
 }

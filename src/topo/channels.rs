@@ -104,8 +104,11 @@ pub struct Channels {
     pub buses: Vec<Vec<String>>,
     /// For every rank its node, and its position there.
     pub seats: Vec<(u32, u32)>,
-    /// For every rank its nearest ports; none on one node alone.
+    /// For every rank the ports that it uses beside rings and trees, in turn; none on one node
+    /// alone.
     pub nearest: Vec<Vec<RankExit>>,
+    /// For every rank how many before it on its node have the same ports.
+    pub turns: Vec<u32>,
 }
 
 impl Ring {
@@ -169,6 +172,7 @@ pub fn merge(nodes: &[NodeGraph], limits: ChannelLimits) -> Result<Channels> {
     let trees = least(|node| node.trees.len()).min(rings);
     let count = (2 * rings).min(most).max(limits.least as usize);
     let mut uses = [vec![0_u32; rings], vec![0_u32; trees]];
+    let turns: Vec<Vec<u32>> = nodes.iter().map(NodeGraph::turns).collect();
     let mut channels = Channels {
         rings: Vec::with_capacity(count),
         ring_megabytes_per_s: 0,
@@ -177,6 +181,10 @@ pub fn merge(nodes: &[NodeGraph], limits: ChannelLimits) -> Result<Channels> {
         nets: nodes.iter().map(|node| node.nets.clone()).collect(),
         buses: nodes.iter().map(|node| node.reach.buses.clone()).collect(),
         nearest: seats.iter().map(|&seat| nearest(nodes, seat)).collect(),
+        turns: seats
+            .iter()
+            .map(|&(node, member)| turns[node as usize][member as usize])
+            .collect(),
         seats,
     };
     for channel in 0..count {

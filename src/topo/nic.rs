@@ -96,8 +96,55 @@ fn own(path: &super::paths::Path, member: usize) -> Option<NetWay> {
     })
 }
 
-/// The NICs by which `member` sends messages that follow no ring or tree: all that are equally
-/// near, none without ports. Who uses them takes them in turn ([`super::ways`]).
+/// For every member the NICs by which it sends messages that follow no ring or tree.
+///
+/// They are the nearest ones of each member. A NIC that is nobody's nearest would never be used:
+/// of members on processors, those that are most for each of their NICs take it too. (From a GPU
+/// the way to a far NIC is too narrow.) Who has several uses them in turn ([`super::ways`]). No
+/// member has any on a node without ports.
+pub fn choose_nets(graph: &Graph, paths: &Paths, members: &[usize], pxn: bool) -> Vec<Vec<Exit>> {
+    let of = |member: usize| choose_net(graph, paths, members, member, pxn);
+    let mut chosen: Vec<Vec<Exit>> = (0..members.len()).map(of).collect();
+    let is_gpu = |&at: &usize| graph.nodes[at].kind == NodeKind::Gpu;
+    if members.iter().any(is_gpu) {
+        return chosen;
+    }
+    for (index, net) in (0..).zip(nets(graph)) {
+        let is_it = |exit: &Exit| exit.net == index;
+        if chosen.iter().flatten().any(is_it) {
+            continue;
+        }
+        for member in busiest(&chosen) {
+            if let Some(way) = way_out(paths, net, members, member, pxn) {
+                chosen[member].push(Exit {
+                    net: index,
+                    proxy: way.proxy,
+                });
+            }
+        }
+    }
+    chosen
+}
+
+/// Those who share the same ports, and are most for each of them; of equals the first.
+fn busiest(chosen: &[Vec<Exit>]) -> Vec<usize> {
+    let mut groups: Vec<(Vec<u32>, Vec<usize>)> = Vec::new();
+    for (member, exits) in chosen.iter().enumerate() {
+        let ports: Vec<u32> = exits.iter().map(|exit| exit.net).collect();
+        match groups.iter_mut().find(|group| group.0 == ports) {
+            Some((_, members)) => members.push(member),
+            None => groups.push((ports, vec![member])),
+        }
+    }
+    let load = |(ports, members): &(Vec<u32>, Vec<usize>)| {
+        members.len() as f64 / ports.len().max(1) as f64
+    };
+    let most = groups.iter().map(load).fold(0.0, f64::max);
+    let first = groups.into_iter().find(|group| load(group) == most);
+    first.map_or_else(Vec::new, |(_, members)| members)
+}
+
+/// The NICs that are nearest to `member`, all equally near.
 pub fn choose_net(
     graph: &Graph,
     paths: &Paths,

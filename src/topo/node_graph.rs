@@ -7,6 +7,7 @@
 
 use crate::base::{Error, Rank, Result};
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 
 /// Most ranks of one node.
 pub const MAX_LOCAL: usize = 1024;
@@ -56,7 +57,8 @@ pub struct TreePart {
 pub struct Reach {
     /// The bus address of each port's card, by which networks know it; empty where it has none.
     pub buses: Vec<String>,
-    /// For every member its nearest ports, all equally near, each with whose proxy sends.
+    /// For every member its nearest ports, and those that are nobody's nearest and fall to it, each
+    /// with whose proxy sends.
     pub nearest: Vec<Vec<Exit>>,
 }
 
@@ -81,6 +83,20 @@ pub struct NodeGraph {
 }
 
 impl NodeGraph {
+    /// For every member how many before it have the same ports beside rings and trees.
+    pub fn turns(&self) -> Vec<u32> {
+        let mut seen = HashMap::<Vec<u32>, u32>::new();
+        let turn = |member: usize| {
+            let exits = self.reach.nearest.get(member).into_iter().flatten();
+            let count = seen
+                .entry(exits.map(|exit| exit.net).collect())
+                .or_default();
+            *count += 1;
+            *count - 1
+        };
+        (0..self.ranks.len()).map(turn).collect()
+    }
+
     /// Checks that every ring and tree visits every member once and that ports exist. Errors name
     /// `ring 3` or `tree 0` and what is wrong with it.
     pub fn check(&self) -> Result<()> {

@@ -117,13 +117,10 @@ impl Seated {
             let card = self.graph.neighbour(net, LinkKind::Port);
             card.map_or(String::new(), |card| self.graph.nodes[card].name.clone())
         };
-        let choose = |member: usize| {
-            let (graph, paths) = (&self.graph, &self.paths);
-            nic::choose_net(graph, paths, &self.members, member, request.pxn)
-        };
+        let (graph, paths) = (&self.graph, &self.paths);
         Reach {
-            buses: nic::nets(&self.graph).iter().map(card).collect(),
-            nearest: (0..self.members.len()).map(choose).collect(),
+            buses: nic::nets(graph).iter().map(card).collect(),
+            nearest: nic::choose_nets(graph, paths, &self.members, request.pxn),
         }
     }
 

@@ -5,12 +5,12 @@
 //! one rail, where nodes have the same ports.
 //!
 //! **Idea.** Two neighbours in the ring of the channel use the ports of the ring; two neighbours in
-//! its tree use those of the tree. All others use the ports nearest to them. Where several are
-//! equally near, they take turns; both ends count the turns alike, so equal nodes meet on equal
-//! ports. All of it is a pure function of what the nodes told each other, the same on every rank.
+//! its tree use those of the tree. All others use the ports nearest to them, in turn
+//! ([`crate::base::rails`]), so equal nodes meet on equal ports. All of it is a pure function of
+//! what the nodes told each other, the same on every rank.
 
 use super::channels::{Channels, RankExit, TreeNode};
-use crate::base::Rank;
+use crate::base::{Rank, rails};
 
 /// The ports of a connection, each as an index into the ports of its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,10 +32,16 @@ pub fn way(channels: &Channels, from: Rank, to: Rank, channel: usize) -> Option<
     ring_way(channels, from, to, channel, nodes)
         .or_else(|| tree_way(channels, from, to, channel, nodes))
         .or_else(|| {
-            let turn = here.1 as usize + there.1 as usize + channel;
+            let turn = channels.turns[from.index()] as usize;
+            // One of the ports of a rank.
+            let near = |rank: Rank| {
+                let exits = &channels.nearest[rank.index()];
+                let port = rails::port(turn, channel, exits.len());
+                Some(exits[port?])
+            };
             Some(Way {
-                exit: near(channels, from, turn)?,
-                entry: near(channels, to, turn)?.net,
+                exit: near(from)?,
+                entry: near(to)?.net,
             })
         })
 }
@@ -70,12 +76,6 @@ fn tree_way(
         // A rank receives by the port by which it sends.
         entry: exit_of(&tree.nodes[b], to)?.net,
     })
-}
-
-/// One of the nearest ports of a rank.
-fn near(channels: &Channels, rank: Rank, turn: usize) -> Option<RankExit> {
-    let exits = &channels.nearest[rank.index()];
-    Some(exits[turn.checked_rem(exits.len())?])
 }
 
 /// The rank whose proxy sends what `from` sends in the ring or tree of a channel, if it is
@@ -174,9 +174,13 @@ mod tests {
 
     #[test]
     fn other_messages_take_the_nearest_ports_in_turn_and_meet_on_equal_ones() {
-        assert_eq!(ports(2, 5, 0), (1, 1), "turn 4");
-        assert_eq!(ports(2, 5, 1), (2, 2), "turn 5");
-        assert_eq!((ports(5, 1, 0), ports(5, 0, 0)), ((2, 2), (1, 1)));
+        assert_eq!(
+            ports(2, 5, 0),
+            (1, 1),
+            "the sender is the third of its node"
+        );
+        assert_eq!(ports(2, 5, 1), (2, 2), "the next channel");
+        assert_eq!((ports(5, 1, 1), ports(0, 5, 0)), ((2, 2), (1, 1)));
         let mut blind = channels();
         blind.nearest[5].clear();
         assert_eq!(way(&blind, Rank(2), Rank(5), 0), None);

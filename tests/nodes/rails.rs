@@ -1,6 +1,8 @@
 //! Over which channels and devices connections between nodes go. Ranks are threads, and nodes have
-//! two network devices: the loopback, and another interface of this machine.
+//! two network devices: the loopback, and another interface of this machine; or four, in a network
+//! of their own.
 
+use super::alone::alone;
 use super::skip;
 use super::support::{AbortOnPanic, POISON, input, made_on, sum};
 use kolo::base::interfaces::{self, Family};
@@ -177,11 +179,11 @@ fn rings_go_over_the_ports_that_were_found_for_them() {
         exchange(comm, 100, 3);
         exchange(comm, 9000, 4);
         // Ranks 2 and 4 are no neighbours in the ring, and rank 2 talks to nobody in the tree: of
-        // the ports, which are equally near, it is the turn of number 2 + 1 + 1.
+        // the ports, which are equally near, it is the turn of number 2 + 1.
         let rail = comm.rails().into_iter();
         let rail: Vec<_> = rail.filter(|it| (it.0, it.1) == (4, 1)).collect();
         if comm.rank() == 2 {
-            assert_eq!(rail, [(4, 1, over(0))]);
+            assert_eq!(rail, [(4, 1, over(1))]);
         }
     });
     comms.iter().for_each(|comm| comm.destroy().unwrap());
@@ -315,5 +317,93 @@ fn messages_choose_their_channels() {
         );
         all_reduce(comm, 3000, 3);
     });
+    comms.iter().for_each(|comm| comm.destroy().unwrap());
+}
+
+/// Interfaces of a network of this thread's own, and of those that it starts.
+fn four_devices() -> Option<Vec<String>> {
+    let ip = |arguments: String| {
+        let run = std::process::Command::new("ip")
+            .args(arguments.split_whitespace())
+            .output();
+        run.is_ok_and(|run| run.status.success())
+    };
+    // SAFETY: it changes the network of this thread, which belongs to the test.
+    let is_apart = unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0;
+    let names: Vec<String> = (0..4).map(|at| format!("rail{at}")).collect();
+    let made = |(at, name): (usize, &String)| {
+        [
+            format!("link add {name} type veth peer name far{at}"),
+            format!("address add 10.{}.0.1/24 dev {name}", 10 + at),
+            format!("link set {name} up"),
+            format!("link set far{at} up"),
+        ]
+        .into_iter()
+        .all(ip)
+    };
+    let lo = ip("link set lo up".to_owned());
+    if is_apart && lo && names.iter().enumerate().all(made) {
+        return Some(names);
+    }
+    skip::skip(
+        "four-rails",
+        "no virtual links can be made (it needs root and `ip`)",
+    );
+    None
+}
+
+/// Of four ports a node uses all alike, though nobody has asked for four channels: large calls by
+/// rings, which leave a node at one rank, and messages of all with all.
+#[test]
+fn four_rails_carry_the_same() {
+    alone("rails::alone_with_four_rails", &[]);
+}
+
+#[test]
+#[ignore = "the body of a test that needs a process of its own"]
+fn alone_with_four_rails() {
+    let Some(names) = four_devices() else {
+        return;
+    };
+    let folder = std::env::temp_dir().join(format!("kolo-rails-four-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let files = Files(folder);
+    let net = |(dev, name): (usize, &String)| {
+        format!("<nic><net name='{name}' dev='{dev}' speed='10000'/></nic>")
+    };
+    let all = "ffffffff,ffffffff,ffffffff,ffffffff";
+    let nets: String = names.iter().enumerate().map(net).collect();
+    let machine =
+        format!("<system version='1'><cpu numaid='0' affinity='{all}'>{nets}</cpu></system>");
+    let machine_file = files.path("machine.xml");
+    std::fs::write(&machine_file, machine).expect("a file");
+    let list = format!("={}", names.join(","));
+    let settings = [
+        ("socket_ifname", list.as_str()),
+        ("topo_file", &machine_file),
+        ("algo", "allreduce:ring"),
+    ];
+    let comms = made_on(8, &settings, |rank| rank / 4);
+    each(&comms, |comm| all_reduce(comm, 300_000, 0));
+    let used = || {
+        let mut used = vec![[0; 4]; 2];
+        for (comm, (_, _, rail)) in comms
+            .iter()
+            .flat_map(|comm| comm.rails().into_iter().map(move |it| (comm, it)))
+        {
+            used[comm.rank() as usize / 4][rail.exit] += 1;
+            assert_eq!(rail.exit, rail.entry, "equal nodes meet on equal ports");
+        }
+        used
+    };
+    // Channels of a call have equal parts of it.
+    assert_eq!(used(), [[1; 4]; 2], "a channel of the ring for each");
+    each(&comms, |comm| exchange(comm, 9000, 1));
+    // Neighbours in a ring or tree keep the ports of that, and some have their connection already.
+    let all = used();
+    assert!(
+        all.iter().flatten().all(|&count| (3..=6).contains(&count)),
+        "{all:?} connections for 16 messages, and the ring's"
+    );
     comms.iter().for_each(|comm| comm.destroy().unwrap());
 }

@@ -1,7 +1,7 @@
 //! Settings and simulated times for the tests of the tuner.
 
 use kolo::algo;
-use kolo::exec::sim::{self, Job};
+use kolo::exec::sim::{self, Job, Report};
 use kolo::plan::{Algorithm, Collective, Nodes, Shape};
 use kolo::price::{Cluster, Costs, Seating};
 use kolo::tune::{self, Inputs, ProtocolChoice, Setting};
@@ -35,11 +35,22 @@ pub fn inputs(machine: Cluster) -> Inputs {
 /// The simulated time in nanoseconds.
 pub fn simulated(
     collective: Collective,
-    (algorithm, protocol): (Algorithm, ProtocolChoice),
+    way: (Algorithm, ProtocolChoice),
     bytes: usize,
     channels: u16,
     setting: &Setting,
 ) -> f64 {
+    report(collective, way, bytes, channels, setting).time_ns
+}
+
+/// Report of the simulator.
+pub fn report(
+    collective: Collective,
+    (algorithm, protocol): (Algorithm, ProtocolChoice),
+    bytes: usize,
+    channels: u16,
+    setting: &Setting,
+) -> Report {
     let n = setting.machine.nranks();
     let job = Job {
         machine: setting.machine.clone(),
@@ -69,8 +80,7 @@ pub fn simulated(
         };
         algo::plan(&shape, &nodes)
     };
-    let report = sim::simulate(&job, &plan).expect("it can be simulated");
-    report.time_ns
+    sim::simulate(&job, &plan).expect("it can be simulated")
 }
 
 /// A comparison, for messages.

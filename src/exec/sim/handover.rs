@@ -182,7 +182,9 @@ impl<'a> HandOvers<'a> {
         let (writer, reader) = (wire.writer, wire.reader);
         let level = self.job.machine.level(writer, reader);
         let cost = self.job.costs.level(level);
-        let (link, is_last) = self.links.hop(writer, reader, flight.hop as usize);
+        let (link, is_last) = self
+            .links
+            .hop(writer, reader, wire.channel, flight.hop as usize);
         let rates = (cost.gap_ns, cost.byte_ns);
         let (head, tail) = self.links.pass(link, now, flight.bytes, rates);
         let tail = tail.max(flight.tail);

@@ -59,9 +59,9 @@ impl LinkTable {
         load.bytes += bytes;
     }
 
-    /// The link number `hop` on the way from `writer` to `reader`, and whether it is the last.
-    pub fn hop(&self, writer: u32, reader: u32, hop: usize) -> (u32, bool) {
-        let (path, length) = self.links.path(writer, reader);
+    /// The link number `hop` on the way between two ranks on a channel, and whether it is the last.
+    pub fn hop(&self, writer: u32, reader: u32, channel: u16, hop: usize) -> (u32, bool) {
+        let (path, length) = self.links.path(writer, reader, channel);
         (path[hop], hop + 1 == length)
     }
 

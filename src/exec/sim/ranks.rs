@@ -45,6 +45,7 @@ pub(super) struct Wire {
     /// Whether a lane sleeps until something arrives, or until a credit does.
     pub reader_waits: bool,
     pub writer_waits: bool,
+    pub channel: u16,
 }
 
 /// A lane of a rank.
@@ -193,6 +194,10 @@ impl Compiler {
     fn connect(&mut self, link: Link, nranks: u32) -> Result<u32> {
         let wires = &mut self.all.wires;
         let start = wires.len() as u32;
+        let channel = match link {
+            Link::Pair { channel, .. } => channel,
+            _ => 0,
+        };
         let wire = |writer, reader| Wire {
             writer,
             reader,
@@ -203,6 +208,7 @@ impl Compiler {
             freed: 0,
             reader_waits: false,
             writer_waits: false,
+            channel,
         };
         let number = match link {
             Link::Pair { writer, reader, .. } => {

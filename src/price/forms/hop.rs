@@ -77,7 +77,9 @@ impl Hop {
             crowd = f64::from(machine.per_node) / f64::from(machine.cores);
             switch_ns = costs.switch_ns;
         }
-        let interface = (flows / f64::from(machine.nics.max(1))).max(1.0);
+        // Channels of one rank begin on interfaces that are far apart.
+        let nics = f64::from(machine.nics.max(1));
+        let interface = (flows / nics).max(1.0 / call.channels.clamp(1.0, nics));
         let link = match by_reader {
             true => TokenTime::default(),
             false => TokenTime {

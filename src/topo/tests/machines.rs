@@ -359,6 +359,42 @@ fn ranks_on_processors_use_both_nics_from_their_sockets() {
 }
 
 #[test]
+fn no_nic_is_left_idle_by_ranks_on_processors() {
+    for (name, ranks) in [
+        ("intel_2s_2nic.xml", 32),
+        ("amd_nps4.xml", 64),
+        ("arm_80.xml", 80),
+    ] {
+        let case = of_several(name, ranks);
+        let Seated {
+            graph,
+            paths,
+            members,
+            ..
+        } = &case.seated;
+        for count in [1, 2, 5, ranks / 2, ranks] {
+            let chosen = nic::choose_nets(graph, paths, &members[..count], true);
+            let mut loads = vec![0.0; nic::nets(graph).len()];
+            for (member, exits) in chosen.iter().enumerate() {
+                let nearest = nic::choose_net(graph, paths, members, member, true);
+                assert!(exits.starts_with(&nearest), "{name}: {member} of {count}");
+                for exit in exits {
+                    assert_eq!(exit.proxy as usize, member);
+                    loads[exit.net as usize] += 1.0 / exits.len() as f64;
+                }
+            }
+            // Some are nearer to one of them.
+            let [least, most] = [f64::min, f64::max]
+                .map(|pick| loads.iter().copied().reduce(pick).expect("a port"));
+            assert!(
+                least > 0.0 && most <= 2.0 * least,
+                "{name} {count}: {loads:?}"
+            );
+        }
+    }
+}
+
+#[test]
 fn one_gpu_is_a_ring_of_its_own() {
     let case = one_node("desktop_1gpu.xml", 1);
     assert_eq!(case.graph().rings[0].order, [0]);
