@@ -92,6 +92,7 @@ fn run(entries: &[&Entry], machine: &Cluster) {
                 element_bytes: 4,
                 geometry: tune::geometry(collective, algorithm, protocol, memory),
                 blocks: (collective.input_blocks(n), collective.output_blocks(n)),
+                mapped: false,
             };
             let plan = |rank| algo::plan(&shape(entry, machine, rank), &nodes);
             black_box(sim::simulate(&job, &plan)).expect("it ends");

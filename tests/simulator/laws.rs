@@ -1,7 +1,7 @@
 //! Laws of any simulation: tokens and bytes are those of the plans, time grows with everything that
 //! costs, equal inputs give equal results.
 
-use crate::support::{Case, one_pass};
+use crate::support::{Case, assert_close, one_pass};
 use kolo::algo::REGISTRY;
 use kolo::exec::sim::{self, Cause};
 use kolo::plan::{Algorithm, Collective, Geometry, Link};
@@ -391,5 +391,54 @@ fn the_plan_of_one_rank_of_a_hundred_thousand_is_small() {
         let bytes = plan.steps.len() * 16 + plan.connections.len() * 24;
         assert!(bytes < 4096, "{bytes}");
         assert_eq!(plan.steps_per_round(), 2 * 99_999 + 1);
+    }
+}
+
+#[test]
+fn what_only_moves_is_not_copied_from_buffers_that_are_mapped() {
+    let costs = Costs::default();
+    let run = |case: &Case, mapped: bool| {
+        let nodes = case.nodes();
+        let job = sim::Job {
+            mapped,
+            ..case.job(&one_pass(1 << 20), &costs)
+        };
+        sim::simulate(&job, &|rank| case.plan(rank, &nodes)).expect("it can be simulated")
+    };
+    let of = |collective, algorithm, machine: Cluster, bytes| Case {
+        machine,
+        ..Case::new(collective, algorithm, 2, bytes)
+    };
+    for bytes in [8 << 10, 256 << 10] {
+        let inside = of(
+            Collective::Broadcast,
+            Algorithm::Binomial,
+            Cluster::uniform(1, 2),
+            bytes,
+        );
+        let between = Case {
+            machine: Cluster::uniform(2, 1),
+            ..inside.clone()
+        };
+        let saved = |case: &Case| run(case, false).time_ns - run(case, true).time_ns;
+        // The root reads its data for its own result, too.
+        let into_slot_ns = costs.write_ns * bytes as f64;
+        let out_of_slot_ns = (costs.read_ns + costs.write_ns) * bytes as f64;
+        assert_close(saved(&inside), into_slot_ns, 0.01, &inside);
+        let both = into_slot_ns + out_of_slot_ns;
+        assert_close(saved(&between), both, 0.01, &between);
+    }
+    for case in cases() {
+        let [private, mapped] = [false, true].map(|mapped| run(&case, mapped));
+        assert_eq!(private.levels, mapped.levels, "{case:?}");
+        // Some pack the blocks of all ranks into a token.
+        let small = case.bytes < 100;
+        assert!(
+            mapped.time_ns <= 1.05 * private.time_ns,
+            "{case:?}: {} ns, private {}",
+            mapped.time_ns,
+            private.time_ns
+        );
+        assert!(!small || mapped.time_ns == private.time_ns, "{case:?}");
     }
 }

@@ -63,6 +63,7 @@ impl Case {
                 self.collective.input_blocks(n),
                 self.collective.output_blocks(n),
             ),
+            mapped: false,
         }
     }
 

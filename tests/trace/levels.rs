@@ -119,6 +119,7 @@ impl Case {
                 self.collective.input_blocks(nranks),
                 self.collective.output_blocks(nranks),
             ),
+            mapped: false,
         };
         let plan = |rank| algo::plan(&self.shape(rank, nranks), nodes);
         let report = sim::simulate(&job, &plan).expect("it can be simulated");

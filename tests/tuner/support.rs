@@ -64,6 +64,7 @@ pub fn report(
             (setting.buffer_bytes, setting.eager_bytes),
         ),
         blocks: (collective.input_blocks(n), collective.output_blocks(n)),
+        mapped: false,
     };
     let nodes = Nodes::uniform(setting.machine.nodes, setting.machine.per_node);
     let nodes = nodes.with_parts(&kolo::price::parts::names(&setting.machine));

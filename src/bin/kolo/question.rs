@@ -36,6 +36,9 @@ pub struct Question {
     #[arg(short = 'd', long = "datatype", value_name = "TYPE", default_value = "float",
           value_parser = one_type)]
     pub dtype: DataType,
+    /// Whether a simulation takes buffers for mapped or registered.
+    #[arg(skip)]
+    pub mapped: bool,
 }
 
 fn one_type(text: &str) -> std::result::Result<DataType, String> {
@@ -243,6 +246,7 @@ impl Question {
                 (setting.buffer_bytes, setting.eager_bytes),
             ),
             blocks: (collective.input_blocks(n), collective.output_blocks(n)),
+            mapped: self.mapped,
         }
     }
 

@@ -23,6 +23,9 @@ pub struct SimArgs {
     /// The algorithm; without it the one that kolo would choose
     #[arg(short = 'a', long, value_name = "NAME")]
     algorithm: Option<String>,
+    /// Buffers are of koloMemAlloc or registered, and read where they lie
+    #[arg(long)]
+    mapped: bool,
     /// Draw time against size for all algorithms into this file
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
@@ -45,7 +48,10 @@ const STEPS_SHOWN: usize = 6;
 /// # Errors
 /// Settings that cannot be used, questions without an answer, a file that cannot be written.
 pub fn run(args: &SimArgs) -> Result<()> {
-    let question = &args.question;
+    let question = &Question {
+        mapped: args.mapped,
+        ..args.question.clone()
+    };
     let collective = question.collective()?;
     let settings = Settings::load(&[])?;
     let table = question.table(&settings)?;

@@ -4,9 +4,10 @@ use super::job::Job;
 use super::links::LinkTable;
 use super::path::NO_ACTION;
 use super::queue::{Event, EventQueue, Time, picoseconds};
-use super::ranks::{AllRanks, FlatStep, KEEP, LOCAL, RUN};
+use super::ranks::{AllRanks, FlatStep, KEEP, LOCAL, RUN, WithoutSlot};
 use crate::plan::StepOp;
-use crate::price::{Cached, Carrier};
+use crate::price::{Cached, Carrier, Level};
+use crate::wire::pair::STRAIGHT_BYTES;
 
 /// A token on its way over links.
 #[derive(Clone, Copy)]
@@ -36,6 +37,15 @@ pub(super) struct HandOvers<'a> {
     idle_flights: Vec<u32>,
 }
 
+/// Operands that the core of a step writes itself.
+#[derive(Default)]
+struct CoreWrites {
+    /// Anything.
+    any: bool,
+    /// Operands in its own buffers.
+    own: u64,
+}
+
 impl<'a> HandOvers<'a> {
     pub fn new(job: &'a Job, ranks: AllRanks) -> HandOvers<'a> {
         let geometry = &job.geometry;
@@ -59,37 +69,43 @@ impl<'a> HandOvers<'a> {
     /// Time of the core for the operands of a step, and when shared links have brought the bytes.
     pub fn moves(&mut self, flat: &FlatStep, rank: u32, bytes: u64, start: Time) -> (f64, Time) {
         let costs = &self.job.costs;
-        let mut byte_ns = 0.0;
-        let mut work_ns = 0.0;
+        let without = if bytes >= STRAIGHT_BYTES as u64 {
+            flat.without_slot
+        } else {
+            WithoutSlot::default()
+        };
+        let (write_ns, mut work_ns, writes) = self.writes(flat, without, bytes);
+        let mut byte_ns = write_ns;
         let mut fetched = start;
-        let mut own = 0;
+        let mut own = writes.own;
         for number in 0..u32::from(flat.srcs) {
             let source = self.ranks.operands[(flat.operands + number) as usize];
             if source == LOCAL {
-                byte_ns += costs.read_ns;
-                own += 1;
+                if writes.any {
+                    byte_ns += costs.read_ns;
+                    own += 1;
+                }
                 continue;
             }
-            let writer = self.ranks.wires[(source & !KEEP) as usize].writer;
+            let wire = &self.ranks.wires[(source & !KEEP) as usize];
+            let (writer, is_shown) = (wire.writer, wire.is_shown);
             let level = self.job.machine.level(writer, rank);
             let cost = costs.level(level);
             work_ns += cost.overhead_ns;
             match cost.carrier {
+                Carrier::Wire if without.from_far => byte_ns += cost.carry_ns,
                 Carrier::Wire => byte_ns += costs.read_ns + cost.carry_ns,
                 Carrier::Reader => {
                     byte_ns += cost.byte_ns;
                     let pair = (writer, rank, level);
-                    let stays = self.cached.tokens;
+                    let stays = if is_shown {
+                        self.cached.buffers
+                    } else {
+                        self.cached.tokens
+                    };
                     fetched = fetched.max(self.links.fetch(pair, start, bytes, stays, costs));
                 }
             }
-        }
-        for number in 0..u32::from(flat.dsts) {
-            let at = flat.operands + u32::from(flat.srcs) + number;
-            let target = self.ranks.operands[at as usize];
-            byte_ns += costs.write_ns;
-            own += u64::from(target == LOCAL);
-            work_ns += self.publishing_ns(target, bytes);
         }
         if own > 0 && !self.cached.buffers {
             fetched = fetched.max(self.links.memory(rank, start, own * bytes, costs));
@@ -98,6 +114,35 @@ impl<'a> HandOvers<'a> {
             byte_ns += costs.fold_ns * f64::from(flat.srcs.saturating_sub(1));
         }
         (work_ns + byte_ns * bytes as f64, fetched)
+    }
+
+    /// Time of the core a byte, and beside bytes, for what a step writes.
+    fn writes(&self, flat: &FlatStep, without: WithoutSlot, bytes: u64) -> (f64, f64, CoreWrites) {
+        let write_ns = self.job.costs.write_ns;
+        let (mut byte_ns, mut work_ns) = (0.0, 0.0);
+        let mut writes = CoreWrites::default();
+        for number in 0..u32::from(flat.dsts) {
+            let at = flat.operands + u32::from(flat.srcs) + number;
+            let target = self.ranks.operands[at as usize];
+            work_ns += self.publishing_ns(target, bytes);
+            let goes_without = match self.ranks.targets(target).next() {
+                None => without.from_far,
+                Some(_) if target & RUN != 0 => false,
+                Some(wire) => {
+                    let wire = &self.ranks.wires[wire];
+                    match self.job.machine.level(wire.writer, wire.reader) {
+                        Level::Network => without.far,
+                        _ => without.near,
+                    }
+                }
+            };
+            if !goes_without {
+                writes.any = true;
+                writes.own += u64::from(target == LOCAL);
+                byte_ns += write_ns;
+            }
+        }
+        (byte_ns, work_ns, writes)
     }
 
     /// Overhead of publishing: once for all readers that fetch the token themselves, and once for

@@ -6,7 +6,7 @@ use crate::plan::{Geometry, Program, Window};
 use crate::price::{Cached, Cluster, Costs};
 
 /// Most executed step slices of one simulation: they take 16 bytes each.
-pub const MOST_ACTIONS: u64 = 200_000_000;
+pub const MOST_ACTIONS: u64 = 500_000_000;
 
 /// One call to simulate.
 #[derive(Clone, Debug)]
@@ -23,6 +23,9 @@ pub struct Job {
     pub geometry: Geometry,
     /// Blocks of the input and the output.
     pub blocks: (u32, u32),
+    /// Buffers are mapped or registered: what only moves is read where it lies, by mates and by the
+    /// network, and received where it is wanted.
+    pub mapped: bool,
 }
 
 impl Job {

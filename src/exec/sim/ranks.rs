@@ -6,7 +6,9 @@
 
 use super::job::{Job, MOST_ACTIONS};
 use crate::base::{Error, Result};
+use crate::plan::analysis::outlets::{self, Outlets};
 use crate::plan::{Direction, Layout, Link, Operand, Plan, Program, Space, Step, StepOp, Window};
+use crate::price::Cluster;
 use std::collections::HashMap;
 
 /// An operand in the caller's memory.
@@ -29,6 +31,19 @@ pub(super) struct FlatStep {
     pub operands: u32,
     pub srcs: u16,
     pub dsts: u16,
+    /// Ways on which its tokens need no slot.
+    pub without_slot: WithoutSlot,
+}
+
+/// Ways on which the tokens of a step need no slot, as the executor finds them.
+#[derive(Clone, Copy, Default)]
+pub(super) struct WithoutSlot {
+    /// To mates, who read them where they lie.
+    pub near: bool,
+    /// To other nodes, from where they lie.
+    pub far: bool,
+    /// From another node, to where they are wanted.
+    pub from_far: bool,
 }
 
 /// One writer, one reader.
@@ -45,6 +60,8 @@ pub(super) struct Wire {
     /// Whether a lane sleeps until something arrives, or until a credit does.
     pub reader_waits: bool,
     pub writer_waits: bool,
+    /// Its tokens lie in the writer's buffers.
+    pub is_shown: bool,
     pub channel: u16,
 }
 
@@ -81,14 +98,31 @@ struct Compiler {
     window_numbers: HashMap<(u32, u32, u32, u32, bool), u32>,
 }
 
+/// Data of the steps of a plan that mates, and other nodes, may have from where they lie.
+fn outlets_of(job: &Job, plan: &Plan) -> [Outlets; 2] {
+    let machine = &job.machine;
+    let is = |index: usize, near: bool| match plan.connections[index].link {
+        Link::Pair { writer, reader, .. } => {
+            near == (machine.node_of(writer) == machine.node_of(reader))
+        }
+        _ => false,
+    };
+    [
+        outlets::shown(plan, |index| is(index, true), false),
+        outlets::outlets(plan, |index| is(index, false), false),
+    ]
+}
+
 impl AllRanks {
     /// Makes, flattens and drops the plan of every rank.
     pub fn compile(job: &Job, plan: &dyn Fn(u32) -> Result<Plan>) -> Result<AllRanks> {
         let mut compiler = Compiler::default();
         let nranks = job.machine.nranks();
         for rank in 0..nranks {
-            let program = Program::lower(&plan(rank)?)?;
-            compiler.add(job, rank, nranks, &program)?;
+            let plan = plan(rank)?;
+            let outlets = job.mapped.then(|| outlets_of(job, &plan));
+            let program = Program::lower(&plan)?;
+            compiler.add(job, rank, &program, outlets.as_ref())?;
             // The other ranks are about alike: what is far too much is refused at once.
             let so_far = u128::from(compiler.all.actions) * u128::from(nranks);
             let estimate = so_far / u128::from(rank + 1);
@@ -110,7 +144,14 @@ impl AllRanks {
 }
 
 impl Compiler {
-    fn add(&mut self, job: &Job, rank: u32, nranks: u32, plan: &Program) -> Result<()> {
+    fn add(
+        &mut self,
+        job: &Job,
+        rank: u32,
+        plan: &Program,
+        outlets: Option<&[Outlets; 2]>,
+    ) -> Result<()> {
+        let nranks = job.machine.nranks();
         let ends: Vec<u32> = plan
             .connections()
             .iter()
@@ -120,8 +161,12 @@ impl Compiler {
             let window = self.window(job, plan, number);
             let lane = self.all.lanes.len() as u32;
             let first = self.all.steps.len() as u32;
-            for step in plan.lane_steps(number) {
+            for (at, step) in plan.lane_steps(number).iter().enumerate() {
                 self.step(plan, step, &ends, lane);
+                if let Some([near, far]) = outlets {
+                    let ways = [near, far].map(|outlets| outlets[number][at].is_some());
+                    self.without_slot(&job.machine, rank, ways);
+                }
             }
             let end = self.all.steps.len() as u32;
             let bound = &self.all.windows[window as usize];
@@ -173,7 +218,35 @@ impl Compiler {
             operands: operands as u32,
             srcs: srcs.len() as u16,
             dsts: dsts.len() as u16,
+            without_slot: WithoutSlot::default(),
         });
+    }
+
+    /// Notes on which ways the last step needs no slot, where its tokens are large.
+    fn without_slot(&mut self, machine: &Cluster, rank: u32, [near, far]: [bool; 2]) {
+        let all = &mut self.all;
+        let Some(flat) = all.steps.last_mut() else {
+            return;
+        };
+        let operands = &all.operands[flat.operands as usize..];
+        let (srcs, dsts) = operands.split_at(flat.srcs.into());
+        let is_far = |writer: u32| machine.node_of(writer) != machine.node_of(rank);
+        let from_far = match srcs {
+            &[source] if source != LOCAL => is_far(all.wires[(source & !KEEP) as usize].writer),
+            _ => false,
+        };
+        let stores = dsts[..flat.dsts.into()].contains(&LOCAL);
+        flat.without_slot = WithoutSlot {
+            near,
+            far,
+            from_far: from_far && stores && flat.step.op == StepOp::Copy,
+        };
+        for &target in dsts[..flat.dsts.into()].iter().filter(|_| near) {
+            if target != LOCAL && target & RUN == 0 {
+                let wire = &mut all.wires[target as usize];
+                wire.is_shown |= !is_far(wire.reader);
+            }
+        }
     }
 
     /// The number of this end: a wire, or a run of them.
@@ -208,6 +281,7 @@ impl Compiler {
             freed: 0,
             reader_waits: false,
             writer_waits: false,
+            is_shown: false,
             channel,
         };
         let number = match link {
