@@ -71,13 +71,20 @@ impl List {
 }
 
 impl Places {
-    /// Tends those of `list` for which poll found something, or all. What panics is attended no
+    /// Tends those for which poll found something, or all of `list`. What panics is attended no
     /// more.
     pub fn tend(&mut self, set: &[libc::pollfd], all: bool, list: &List, faults: &mut Vec<Error>) {
-        for (attended, range) in self.0.drain(..) {
-            if (all || set[range].iter().any(|entry| entry.revents != 0))
-                && let Err(error) = caught(|| attended.tend())
-            {
+        let found = |range: std::ops::Range<usize>| set[range].iter().any(|it| it.revents != 0);
+        let places = self.0.drain(..);
+        let due = places.filter_map(|(attended, range)| found(range).then_some(attended));
+        let mut due: Vec<_> = due.collect();
+        if all {
+            // Also whoever was added since the poll began: its bell may have been heard just now,
+            // and until it is tended it may have nothing to sleep on.
+            due = list.all();
+        }
+        for attended in due {
+            if let Err(error) = caught(|| attended.tend()) {
                 list.remove(&attended);
                 faults.push(error);
             }

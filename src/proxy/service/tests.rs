@@ -43,8 +43,46 @@ impl Attended for Fragile {
     }
 
     fn tend(&self) {
-        panic!("door 4 is gone");
+        assert!(!self.watches, "door 4 is gone");
     }
+}
+
+/// Has nothing to sleep on, and waits to be tended.
+struct Quiet(Mutex<mpsc::Sender<()>>);
+
+impl Attended for Quiet {
+    fn watch(&self, _: &mut Vec<libc::pollfd>) -> bool {
+        true
+    }
+
+    fn tend(&self) {
+        let _ = self.0.lock().unwrap().send(());
+    }
+}
+
+/// Brings a thing when the thread has looked through its list and does not sleep yet.
+struct Late(&'static Service, Mutex<Option<Arc<dyn Attended>>>);
+
+impl Attended for Late {
+    fn watch(&self, _: &mut Vec<libc::pollfd>) -> bool {
+        let brought = self.1.lock().unwrap().take();
+        if let Some(attended) = brought {
+            self.0.attend(attended);
+        }
+        true
+    }
+
+    fn tend(&self) {}
+}
+
+#[test]
+fn what_is_added_while_the_thread_goes_to_sleep_is_tended() {
+    let service = service();
+    let (say, hear) = mpsc::channel();
+    let quiet = Arc::new(Quiet(Mutex::new(say)));
+    service.attend(Arc::new(Late(service, Mutex::new(Some(quiet)))));
+    hear.recv_timeout(Duration::from_secs(60))
+        .expect("it was not tended");
 }
 
 fn heard(hear: &mpsc::Receiver<Said>) -> String {
