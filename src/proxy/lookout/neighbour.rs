@@ -167,20 +167,18 @@ impl Neighbour {
         heard
     }
 
+    /// Adds what to sleep on. False if it should be looked after a little later all the same.
     pub fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
         if self.departed {
             return true;
         }
-        match &self.mouth {
+        let speaks = match &self.mouth {
             Mouth::Connecting(connecting) => connecting.watch(set),
             // While nothing is to be said, what comes over it is of no interest.
-            Mouth::Up(comm) if !self.queue.is_empty() => {
-                comm.watch(set);
-            }
-            Mouth::Up(_) => {}
-        }
+            Mouth::Up(comm) => self.queue.is_empty() || comm.watch(set),
+        };
         let heard = self.ear.as_ref().is_none_or(|ear| ear.watch(set));
-        heard && self.failed.is_none()
+        speaks && heard && self.failed.is_none()
     }
 
     /// Moves a goodbye on, and acknowledges the neighbour's own. True when this one has arrived, or
@@ -291,6 +289,32 @@ mod tests {
         neighbour.queue(abort.clone());
         neighbour.queue(message(0, News::Ask));
         assert_eq!(neighbour.queue.back(), Some(&abort));
+    }
+
+    /// Nothing happens to a socket while it pauses between two tries.
+    #[test]
+    fn a_neighbour_is_looked_after_while_its_connection_pauses() {
+        let options = SocketOptions {
+            ifname: Some("=lo".into()),
+            ..SocketOptions::default()
+        };
+        let net = SocketNet::new(options).unwrap();
+        let (handle, door) = net.listen(0).unwrap();
+        drop(door);
+        let hello = message(0, News::Hello(token(NONCE, 0)));
+        let mut neighbour = Neighbour::new(1, net.connect(0, &handle).unwrap(), hello);
+        let mut set = Vec::new();
+        // Nobody listens there, so that the try fails, and a pause follows.
+        loop {
+            neighbour.send();
+            assert!(neighbour.failed.is_none());
+            let sleeps = neighbour.watch(&mut set);
+            if set.is_empty() {
+                break assert!(!sleeps, "nobody would go on with it");
+            }
+            set.clear();
+            std::thread::yield_now();
+        }
     }
 
     /// The hello and the goodbye of a neighbour lie unread among the newcomers when the way to it

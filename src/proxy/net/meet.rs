@@ -158,7 +158,10 @@ impl Outgoing {
     /// Adds what a `poll` may sleep on.
     pub fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
         match self {
-            Outgoing::Connecting(connecting, _) => connecting.watch(set),
+            // Whoever sleeps on this takes short naps only, which serve for pauses too.
+            Outgoing::Connecting(connecting, _) => {
+                connecting.watch(set);
+            }
             Outgoing::Greeting(comm, ..) => return comm.watch(set),
             Outgoing::Up(link) => return link.watch(set),
             Outgoing::Gone => {}

@@ -221,8 +221,9 @@ pub trait Connecting: Send {
     /// The connection, once; `None`: not yet. `RemoteError` when nobody answers in time.
     fn poll(&mut self) -> Result<Option<Box<dyn SendComm>>>;
 
-    /// Adds what a `poll` may sleep on until this `poll` has something to do.
-    fn watch(&self, set: &mut Vec<libc::pollfd>);
+    /// Adds what to sleep on until `poll` has something to do. False if it should be polled a
+    /// little later all the same.
+    fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool;
 }
 
 /// Names a message in flight. Belongs to the connection that gave it; [`SendComm::test`] and

@@ -53,8 +53,8 @@ impl Connecting for SlowConnecting {
         Ok(self.0.poll()?.map(slow))
     }
 
-    fn watch(&self, set: &mut Vec<libc::pollfd>) {
-        self.0.watch(set);
+    fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
+        self.0.watch(set)
     }
 }
 

@@ -250,7 +250,9 @@ impl Connecting for MpiKnock {
     }
 
     /// MPI names nothing to sleep on.
-    fn watch(&self, _: &mut Vec<libc::pollfd>) {}
+    fn watch(&self, _: &mut Vec<libc::pollfd>) -> bool {
+        false
+    }
 }
 
 impl Drop for MpiKnock {

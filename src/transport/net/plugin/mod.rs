@@ -326,7 +326,9 @@ impl Connecting for PluginKnock {
     }
 
     /// The interface names nothing to sleep on.
-    fn watch(&self, _: &mut Vec<libc::pollfd>) {}
+    fn watch(&self, _: &mut Vec<libc::pollfd>) -> bool {
+        false
+    }
 }
 
 impl Drop for PluginKnock {

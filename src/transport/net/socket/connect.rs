@@ -407,9 +407,11 @@ impl Connecting for Connector {
         }
     }
 
-    fn watch(&self, set: &mut Vec<libc::pollfd>) {
+    fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
         if let Stage::Trying(dialled) = &self.stage {
             set.extend(dialled.iter().filter_map(Dialled::watch));
         }
+        // The end of a pause, or of the patience with a silent path, is no event of a socket.
+        self.waits_for_process()
     }
 }
