@@ -1,16 +1,12 @@
 //! Connections that a lookout hears over, before and after it knows whose they are.
 
 use super::message::{MOST_BYTES, Message, News, token};
-use crate::base::clock::{self, Moment};
 use crate::base::{Error, Result};
 use crate::transport::net::{Listener, Receive, RecvComm, Request};
 use std::collections::VecDeque;
-use std::time::Duration;
 
 /// Buffers that are posted at once.
 const POSTED: usize = 8;
-/// How long a newcomer may take to say who it is.
-const NEWCOMER_LIMIT: Duration = Duration::from_secs(10);
 
 /// A connection that is heard over. (The fields are dropped in order: the buffers go when nothing
 /// can be received into them any more.)
@@ -85,10 +81,12 @@ impl Ear {
     }
 }
 
-/// Those who have connected and not said who they are.
+/// Those who have connected and not said who they are. The listener lets in only whom its handle
+/// was given to, and they may take as long as they like: one whose node is busy does not learn that
+/// it was turned away, because it hears nothing over the connection, and would never come again.
 pub(super) struct Newcomers {
     listener: Option<Box<dyn Listener>>,
-    pub ears: Vec<(Ear, Moment)>,
+    pub ears: Vec<Ear>,
 }
 
 impl Newcomers {
@@ -104,22 +102,21 @@ impl Newcomers {
         // A listener that fails lets nobody in any more; those who are in are not harmed.
         while let Some(Ok(Some(comm))) = self.listener.as_mut().map(|door| door.accept()) {
             if let Ok(ear) = Ear::new(comm) {
-                self.ears.push((ear, clock::now()));
+                self.ears.push(ear);
             }
         }
         let mut known = Vec::new();
         let mut index = 0;
         while index < self.ears.len() {
-            let (ear, since) = &mut self.ears[index];
-            match ear.next() {
-                Ok(None) if !since.past(NEWCOMER_LIMIT) => index += 1,
+            match self.ears[index].next() {
+                Ok(None) => index += 1,
                 Ok(Some(message)) => {
-                    let (ear, _) = self.ears.swap_remove(index);
+                    let ear = self.ears.swap_remove(index);
                     if message.news == News::Hello(token(nonce, message.origin)) {
                         known.push((message.origin, ear));
                     }
                 }
-                _ => drop(self.ears.swap_remove(index)),
+                Err(_) => drop(self.ears.swap_remove(index)),
             }
         }
         known
@@ -127,10 +124,9 @@ impl Newcomers {
 
     pub fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
         let listens = self.listener.as_ref().is_none_or(|door| door.watch(set));
-        self.ears.iter().for_each(|(ear, _)| {
-            ear.watch(set);
-        });
-        listens && self.ears.is_empty()
+        self.ears
+            .iter()
+            .fold(listens, |all, ear| ear.watch(set) && all)
     }
 
     /// Leaves nobody here, and nobody who listens.

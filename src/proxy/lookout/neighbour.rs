@@ -317,6 +317,43 @@ mod tests {
         }
     }
 
+    /// Its node may be too busy for a word for any time.
+    #[test]
+    fn whoever_has_come_may_say_late_who_it_is() {
+        let options = SocketOptions {
+            ifname: Some("=lo".into()),
+            ..SocketOptions::default()
+        };
+        let net = SocketNet::new(options).unwrap();
+        let (handle, door) = net.listen(0).unwrap();
+        let mut newcomers = Newcomers::new(door);
+        let mut connecting = net.connect(0, &handle).unwrap();
+        let comm = loop {
+            assert!(newcomers.look(NONCE).is_empty());
+            if let Some(comm) = connecting.poll().unwrap() {
+                break comm;
+            }
+            std::thread::yield_now();
+        };
+        let mut set = Vec::new();
+        assert_eq!(newcomers.ears.len(), 1);
+        assert!(newcomers.watch(&mut set), "its time has no end");
+        assert_eq!(set.len(), 2, "the listener and the newcomer");
+        let hello = message(1, News::Hello(token(NONCE, 1)));
+        let mut late = Neighbour::new(0, net.connect(0, &handle).unwrap(), hello);
+        late.mouth = Mouth::Up(comm);
+        let heard = loop {
+            late.send();
+            let heard = newcomers.look(NONCE);
+            if !heard.is_empty() {
+                break heard;
+            }
+            assert!(late.failed.is_none() && !newcomers.ears.is_empty());
+            std::thread::yield_now();
+        };
+        assert!(heard.len() == 1 && heard[0].0 == 1);
+    }
+
     /// The hello and the goodbye of a neighbour lie unread among the newcomers when the way to it
     /// fails: it has left, and is not lost.
     #[test]
