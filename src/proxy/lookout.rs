@@ -15,22 +15,23 @@
 //! **Cost.** Two connections in each direction for a node, whatever the number of ranks; no thread
 //! (the service thread tends them) and no traffic while nothing happens but TCP's own probes.
 
+mod crew;
 mod ear;
 mod message;
 mod neighbour;
 mod post;
 
+pub use crew::Crew;
 pub(super) use message::fuzz;
 pub use post::Post;
 
 use crate::base::clock::{self, Moment};
 use crate::base::{Error, Rank, Result};
 use crate::proxy::patience::{BYE_LIMIT, lock_at_exit, try_lock};
-use crate::proxy::service::{self, Alarm, OnDeath, Staying, Watch};
+use crate::proxy::service::{self, Alarm, Staying, Watch};
 use crate::proxy::{attended::Attended, death};
 use crate::transport::net::Handle;
 use crate::transport::net::socket::was_closed;
-use crate::transport::node::NodeMemory;
 use crate::transport::segment::Nonce;
 use ear::Newcomers;
 use message::{MOST_BOARDS, Message, News, token};
@@ -38,22 +39,6 @@ use neighbour::{Heard, Neighbour};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
-
-/// Parts of which a lookout is made.
-pub struct Crew {
-    /// This rank, the lowest of its node.
-    pub me: Rank,
-    /// The communicator.
-    pub nonce: u128,
-    /// The ranks of this node.
-    pub mates: Vec<Rank>,
-    /// The memory of this node.
-    pub node: NodeMemory,
-    /// Called when a node is lost.
-    pub on_lost: OnDeath,
-    /// `host (pid)` of the lookouts, by rank, for messages.
-    pub places: HashMap<u32, String>,
-}
 
 struct State {
     newcomers: Newcomers,
