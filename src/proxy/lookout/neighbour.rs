@@ -248,8 +248,8 @@ mod tests {
     use super::*;
     use crate::proxy::lookout::message::token;
     use crate::proxy::patience::BYE_LIMIT;
-    use crate::transport::net::Net;
     use crate::transport::net::socket::{SocketNet, SocketOptions};
+    use crate::transport::net::{Handle, Net};
     use crate::wire::abort::Abort;
 
     const NONCE: u128 = 7;
@@ -261,6 +261,18 @@ mod tests {
             news,
         };
         message.encode()
+    }
+
+    /// A way to those who let newcomers in, over which nothing was said.
+    fn a_way(net: &SocketNet, handle: &Handle, newcomers: &mut Newcomers) -> Box<dyn SendComm> {
+        let mut connecting = net.connect(0, handle).unwrap();
+        loop {
+            assert!(newcomers.look(NONCE).is_empty());
+            if let Some(comm) = connecting.poll().unwrap() {
+                break comm;
+            }
+            std::thread::yield_now();
+        }
     }
 
     #[test]
@@ -327,14 +339,7 @@ mod tests {
         let net = SocketNet::new(options).unwrap();
         let (handle, door) = net.listen(0).unwrap();
         let mut newcomers = Newcomers::new(door);
-        let mut connecting = net.connect(0, &handle).unwrap();
-        let comm = loop {
-            assert!(newcomers.look(NONCE).is_empty());
-            if let Some(comm) = connecting.poll().unwrap() {
-                break comm;
-            }
-            std::thread::yield_now();
-        };
+        let comm = a_way(&net, &handle, &mut newcomers);
         let mut set = Vec::new();
         assert_eq!(newcomers.ears.len(), 1);
         assert!(newcomers.watch(&mut set), "its time has no end");
@@ -365,23 +370,14 @@ mod tests {
         let net = SocketNet::new(options).unwrap();
         let (door, other) = (net.listen(0).unwrap(), net.listen(0).unwrap());
         let hello = |me| message(me, News::Hello(token(NONCE, me)));
-        let leaving = Neighbour::new(0, net.connect(0, &door.0).unwrap(), hello(1));
+        let mut leaving = Neighbour::new(0, net.connect(0, &door.0).unwrap(), hello(1));
         let mut stays = Neighbour::new(1, net.connect(0, &other.0).unwrap(), hello(0));
         let mut newcomers = Newcomers::new(door.1);
-        std::thread::scope(|scope| {
-            let bye = message(1, News::Bye);
-            let nobody = Newcomers::new(net.listen(0).unwrap().1);
-            let parting =
-                scope.spawn(move || part(vec![leaving], nobody, NONCE, &bye, BYE_LIMIT * 20));
-            while newcomers.ears.is_empty() {
-                assert!(
-                    newcomers.look(NONCE).is_empty(),
-                    "it speaks when it was let in"
-                );
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            assert!(parting.join().unwrap(), "its goodbye has arrived");
-        });
+        leaving.mouth = Mouth::Up(a_way(&net, &door.0, &mut newcomers));
+        let bye = message(1, News::Bye);
+        let nobody = Newcomers::new(net.listen(0).unwrap().1);
+        let has_parted = part(vec![leaving], nobody, NONCE, &bye, BYE_LIMIT * 20);
+        assert!(has_parted, "its goodbye has arrived");
         stays.failed = Some(Error::internal("the way is closed"));
         assert!(stays.look().is_empty() && stays.is_in_doubt());
         let_in(std::slice::from_mut(&mut stays), &mut newcomers, NONCE);
