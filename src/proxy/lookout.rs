@@ -20,6 +20,8 @@ mod ear;
 mod message;
 mod neighbour;
 mod post;
+#[cfg(test)]
+mod tests;
 
 pub use crew::Crew;
 pub(super) use message::fuzz;
@@ -104,12 +106,21 @@ impl Lookout {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Tends it on whichever thread this is. The service thread must hear of it, as it sleeps on
+    /// what there was before: not on who was let in here, nor on a way for what could not be said.
+    fn tend_here(&self) {
+        self.tend();
+        if let Ok(service) = service::get() {
+            service.look_again();
+        }
+    }
+
     /// Tells all nodes why this one has stopped, if it has.
     pub fn tell_abort(&self) {
         let mut state = self.lock();
         self.say_abort(&mut state);
         drop(state);
-        self.tend();
+        self.tend_here();
     }
 
     fn say_abort(&self, state: &mut State) {
@@ -127,7 +138,7 @@ impl Lookout {
         state.say_boards(&self.crew);
         state.say(self.crew.me, News::Ask);
         drop(state);
-        self.tend();
+        self.tend_here();
     }
 
     /// The rank leaves, whose `watch` has not ended yet. Where others of its node stay, so does
@@ -150,7 +161,7 @@ impl Lookout {
         let board = (me.0, node.board(me.index()).copy());
         state.say(me, News::Boards(vec![board]));
         drop(state);
-        self.tend();
+        self.tend_here();
         watch.stay(this);
     }
 
@@ -365,7 +376,7 @@ impl Staying for Lookout {
             let boards = ended.iter().map(|rank| self.crew.node.board(rank.index()));
             boards.for_each(|board| board.vanish());
             self.lock().say_boards(&self.crew);
-            self.tend();
+            self.tend_here();
         }
         if let Some(error) = death::error(&dead, "died", text) {
             self.crew.node.abort(self.crew.me.0, &error);
@@ -379,11 +390,11 @@ impl Staying for Lookout {
             self.begin_parting(&mut state);
         }
         drop(state);
-        self.tend();
+        self.tend_here();
     }
 
     fn go_on(&self) {
-        self.tend();
+        self.tend_here();
     }
 
     fn exit(&self, behind: &[Rank], text: &str, limit: Duration) {

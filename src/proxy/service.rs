@@ -181,6 +181,13 @@ impl Service {
         self.wake();
     }
 
+    /// Has the thread sleep on what there is to sleep on now.
+    pub fn look_again(&self) {
+        if !self.is_own_thread() {
+            self.wake();
+        }
+    }
+
     /// Ends that. When it returns, the thread has let go: it makes no call any more, nor will it be
     /// the one that drops it.
     pub fn dismiss(&self, attended: &Arc<dyn Attended>) {
