@@ -91,7 +91,7 @@ pub use render::{
     render_table,
 };
 pub use render_file::render_toml;
-pub use settings::{Entry, NICS, Settings};
+pub use settings::{Entry, Settings};
 pub use shape::{ShapeEntry, compare_shapes, digest};
 pub use source::{FileSeen, Layer, Origin, Position, Source};
 pub use sources::Sources;

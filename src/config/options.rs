@@ -398,8 +398,7 @@ with_planning_options! {
         aliases: &[same("NCCL_MIN_NCHANNELS"), same("NCCL_MIN_CTAS")],
     }
 
-    /// Largest number of channels of a communicator. Where nobody sets it and every node of a job
-    /// has more NICs, there are as many as NICs, 8 at most.
+    /// Largest number of channels of a communicator.
     max_nchannels -> u32 {
         kind: Kind::Int { least: 1, most: 32, zero: None },
         default: "2",

@@ -7,7 +7,7 @@ use super::lists::ChoiceList;
 use super::option::Opt;
 use super::options::{Index, OPTIONS, getters};
 use super::shape::{ShapeEntry, digest};
-use super::source::{FileSeen, Layer, Origin, Position, Source};
+use super::source::{FileSeen, Position, Source};
 use super::sources::{Sources, Stamp, Stamps, stamp};
 use super::value::{FaultFlip, FromValue, HostPort, PrefixList, Value};
 use super::words::{
@@ -25,11 +25,6 @@ use std::time::Duration;
 
 /// The file with the kernels of GPUs.
 const KERNELS: &str = "kolo_kernels.fatbin";
-
-/// Name of what the number of channels follows where nobody sets it.
-pub const NICS: &str = "the NICs of the nodes";
-/// Most channels that NICs ask for.
-const MOST_FOR_NICS: u32 = 8;
 
 /// All options with their values, read once per communicator and not changed afterwards.
 ///
@@ -133,23 +128,6 @@ impl Settings {
     /// The built-in values alone, for tests of other parts.
     pub fn defaults() -> Settings {
         Settings::load_from(&Sources::default()).expect("the table's defaults pass its own checks")
-    }
-
-    /// These settings where all nodes have so many NICs: a channel for each, where nobody has said
-    /// how many channels there may be.
-    pub fn with_nics(mut self, nics: u32) -> Settings {
-        let place = OPTIONS.iter().position(|it| it.key == "max_nchannels");
-        let wanted = nics.min(MOST_FOR_NICS).max(self.max_nchannels());
-        if let Some(most) = place.and_then(|place| self.values.get_mut(place))
-            && most.source.layer == Layer::Default
-            && most.locked.is_none()
-            && wanted > 0
-            && most.value != Value::Int(wanted.into())
-        {
-            most.value = Value::Int(wanted.into());
-            most.source.origin = Origin::Follows(NICS);
-        }
-        self
     }
 
     /// Every option in the order of the documentation.

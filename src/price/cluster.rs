@@ -173,11 +173,6 @@ impl Cluster {
         self.cores != 0 && self.cores < self.per_node
     }
 
-    /// Ways between two nodes that are used at once.
-    pub fn rails(&self) -> u32 {
-        if self.nodes > 1 { self.nics.max(1) } else { 1 }
-    }
-
     /// The ranks of a node fall into `groups` groups of neighbours.
     fn group_of(&self, rank: u32, groups: u32) -> u32 {
         let (node, local) = (self.node_of(rank), self.local(rank));

@@ -128,22 +128,12 @@ pub(super) fn port_rate(name: &str) -> Option<u32> {
     if name.contains(['/', '\0']) || name.starts_with('.') {
         return None;
     }
-    let port = format!("/sys/class/infiniband/{name}/ports/1");
-    if let Ok(text) = std::fs::read_to_string(format!("{port}/rate")) {
-        let state = std::fs::read_to_string(format!("{port}/state"));
-        if state.is_ok_and(|state| !state.contains("ACTIVE")) {
-            return Some(0);
-        }
+    let fabric = std::fs::read_to_string(format!("/sys/class/infiniband/{name}/ports/1/rate"));
+    if let Ok(text) = fabric {
         let gigabits: f64 = text.split_whitespace().next()?.parse().ok()?;
         return (gigabits > 0.).then_some((gigabits * 1000.) as u32);
     }
-    let port = format!("/sys/class/net/{name}");
-    // What is down tells no carrier at all.
-    let carrier = std::fs::read_to_string(format!("{port}/carrier"));
-    if Path::new(&port).exists() && !carrier.is_ok_and(|carrier| carrier.trim() == "1") {
-        return Some(0);
-    }
-    let text = std::fs::read_to_string(format!("{port}/speed")).ok()?;
+    let text = std::fs::read_to_string(format!("/sys/class/net/{name}/speed")).ok()?;
     // -1 where the device does not know.
     text.trim().parse().ok().filter(|&rate| rate > 0)
 }

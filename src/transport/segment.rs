@@ -26,6 +26,7 @@ use crate::base::{Error, Rank, Result, checked};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes of one confirmation line.
@@ -34,9 +35,12 @@ pub const LINE_BYTES: usize = 64;
 /// Unit of `user_offset`: it is a multiple of this.
 const PAGE_BYTES: usize = 4096;
 
-/// Parts of memory of this process alone that are placed. The system joins neighbours that want the
-/// same, and counts all others against its limit on mappings (65,530 by default).
+/// Parts of memory of this process alone that are placed at most, in all segments together. The
+/// system joins neighbours that want the same, and counts all others against its limit on mappings
+/// (65,530 by default).
 const MOST_PLACED: usize = 16_384;
+
+static PLACED: AtomicUsize = AtomicUsize::new(0);
 
 /// 128 random bits that the ranks of one communicator know and nobody else does.
 ///
@@ -86,6 +90,8 @@ pub struct Segment {
     region: Option<(Arc<Pool>, usize)>,
     /// Parts that were mapped by themselves, by their offsets.
     parts: Mutex<BTreeMap<usize, Mapped>>,
+    /// Its part of [`PLACED`].
+    placed: AtomicUsize,
     /// Bytes that head and parts may take.
     span: usize,
     /// Set when the segment is in the process's register.
@@ -206,6 +212,7 @@ impl Segment {
             length,
             region,
             parts: Mutex::default(),
+            placed: AtomicUsize::new(0),
             span,
             key: None,
             generation,
@@ -248,7 +255,7 @@ impl Segment {
         }
         let place = self.place(offset);
         let mapped = Mapped::new(place, bytes)?;
-        if let Some(home) = home.filter(|_| place.is_some() || parts.len() < MOST_PLACED) {
+        if let Some(home) = home.filter(|_| place.is_some() || self.may_place()) {
             // SAFETY: the mapping that was just made.
             unsafe { homes::prefer(mapped.base(), bytes, home) };
         }
@@ -260,6 +267,16 @@ impl Segment {
         let base = mapped.base.as_ptr();
         parts.insert(offset, mapped);
         Ok(base)
+    }
+
+    /// Whether one more part of this process alone may be placed, which then counts.
+    fn may_place(&self) -> bool {
+        if PLACED.fetch_add(1, Ordering::Relaxed) >= MOST_PLACED {
+            PLACED.fetch_sub(1, Ordering::Relaxed);
+            return false;
+        }
+        self.placed.fetch_add(1, Ordering::Relaxed);
+        true
     }
 
     /// Takes the memory of the first `ready` bytes of a part; the others are there too, and cost
@@ -396,6 +413,7 @@ impl Drop for Segment {
         if let Some(key) = self.key {
             SEGMENTS.forget(key);
         }
+        PLACED.fetch_sub(*self.placed.get_mut(), Ordering::Relaxed);
         let head = Mapped {
             base: self.base,
             length: self.length,

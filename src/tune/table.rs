@@ -56,10 +56,6 @@ pub struct Table {
 /// Tables that a process remembers.
 const REMEMBERED: usize = 16;
 
-/// A further channel pays between nodes of several interfaces when each has this much to move: the
-/// time of a hand-over is then far below that of its bytes.
-const NIC_BYTES: usize = 256 << 10;
-
 static BOUND: Mutex<VecDeque<Table>> = Mutex::new(VecDeque::new());
 
 impl Table {
@@ -463,14 +459,16 @@ impl Table {
     /// Channels for a call: `wanted`, or by its size, in multiples of what the algorithm asks for.
     fn channels(&self, wanted: u16, bytes: usize, multiple: u16) -> u16 {
         let (least, most) = (self.inputs.channels.0.max(1), self.inputs.channels.1.max(1));
-        let paid = |each: usize, most: u32| (bytes / each.max(1)).min(most as usize) as u16;
         let channels = match wanted {
-            0 => paid(self.inputs.channel_bytes, most.into())
-                .max(paid(NIC_BYTES, self.inputs.setting.machine.rails())),
+            0 => (bytes / self.inputs.channel_bytes.max(1)).min(usize::from(most)) as u16,
             wanted => wanted,
         };
         let channels = channels.clamp(least, most);
-        channels.next_multiple_of(multiple.max(1)).min(most)
+        // Halves of an odd number are not alike.
+        let multiple = multiple.clamp(1, most);
+        channels
+            .next_multiple_of(multiple)
+            .min(most / multiple * multiple)
     }
 
     /// The first size that the one-shot path does not take.

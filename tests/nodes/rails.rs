@@ -352,8 +352,8 @@ fn four_devices() -> Option<Vec<String>> {
     None
 }
 
-/// Of four ports a node uses all alike, though nobody has asked for four channels: large calls by
-/// rings, which leave a node at one rank, and messages of all with all.
+/// Of four ports a node uses all alike: large calls by rings of four channels, which leave a node at
+/// one rank, and messages of all with all.
 #[test]
 fn four_rails_carry_the_same() {
     alone("rails::alone_with_four_rails", &[]);
@@ -382,6 +382,7 @@ fn alone_with_four_rails() {
         ("socket_ifname", list.as_str()),
         ("topo_file", &machine_file),
         ("algo", "allreduce:ring"),
+        ("min_nchannels", "4"),
     ];
     let comms = made_on(8, &settings, |rank| rank / 4);
     each(&comms, |comm| all_reduce(comm, 300_000, 0));

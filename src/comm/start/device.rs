@@ -15,7 +15,7 @@ use crate::comm::CommDevice;
 use crate::comm::failing::stood::Stood;
 use crate::comm::network::Network;
 use crate::comm::owned::OnDevice;
-use crate::config::{NICS, Origin, Settings};
+use crate::config::{Origin, Settings};
 use crate::cuda::{Context, DeviceAttribute, DeviceKernels, HostMapping};
 use crate::exec::cuda::blocks::{self, BlockDemand, MOST_BLOCKS};
 use crate::exec::cuda::{BlockShare, CudaEngine, CudaSetup, DeviceSeat, fit, names};
@@ -434,9 +434,7 @@ fn slots(settings: &Settings) -> [usize; 3] {
 /// Whether somebody has set an option.
 fn is_set(settings: &Settings, key: &str) -> bool {
     let entry = settings.entry(key);
-    entry.is_some_and(|entry| {
-        !matches!(entry.source.origin, Origin::BuiltIn | Origin::Follows(NICS))
-    })
+    entry.is_some_and(|entry| entry.source.origin != Origin::BuiltIn)
 }
 
 #[cfg(test)]

@@ -139,8 +139,6 @@ impl Record for Proposal {
 
 /// Results of the second exchange, in which the ranks agree on more than their settings.
 struct Agreed {
-    /// With as many channels as the nodes ask for.
-    settings: Settings,
     /// Inputs of the tuner, the order of ranks and nodes in plans, and how slots are written.
     chosen: (Inputs, Nodes, Stores),
     channels: Option<Channels>,
@@ -186,11 +184,7 @@ fn agree(
     let facts = said[0].facts.as_ref().ok_or_else(|| {
         Error::internal("rank 0 did not tell the facts for the tuner").with_peer(Rank(0))
     })?;
-    let orders: Vec<&Speech> = said.iter().map(|said| &said.orders).collect();
-    let nics = orders::nics(&orders, &nodes).unwrap_or(1).max(1);
-    let settings = &settings.clone().with_nics(nics);
-    let mut inputs = tuning::heard(facts, settings, places)?;
-    inputs.setting.machine.nics = nics;
+    let inputs = tuning::heard(facts, settings, places)?;
     // Where prices see no parts, as nodes differ, plans see none either.
     let nodes = if price::parts::are_seen(&inputs.setting.machine) {
         nodes
@@ -199,9 +193,9 @@ fn agree(
     };
     let addresses: Vec<&str> = said.iter().map(|said| said.address.as_str()).collect();
     let nodes = by_switch::heard(&addresses, places, nodes)?;
+    let orders: Vec<&Speech> = said.iter().map(|said| &said.orders).collect();
     let (nodes, channels) = orders::heard(&orders, settings, places, nodes)?;
     Ok(Agreed {
-        settings: settings.clone(),
         chosen: (inputs, nodes, kind),
         channels,
         fencing,
@@ -346,7 +340,6 @@ pub(in crate::comm) fn with_settings(
     let is_one_node = local.len() == places.len();
     let crowding = topo::crowding(&local);
     let agreed = agree(bootstrap, &settings, places, graph.as_ref(), crowding)?;
-    let settings = agreed.settings;
     let (inputs, nodes, kind) = agreed.chosen;
     let memory = (layout(&settings, nranks, is_one_node), agreed.fencing);
     birth.enter(StartPhase::Sharing)?;

@@ -67,16 +67,6 @@ pub fn limits(settings: &Settings) -> ChannelLimits {
     }
 }
 
-/// How many NICs each node has at least, as far as all have said.
-pub(in crate::comm) fn nics(said: &[&Speech], nodes: &Nodes) -> Option<u32> {
-    let of = |node: u32| match said.get(nodes.ranks_of(node)[0] as usize)? {
-        Speech::Graph(graph) => Some(graph.nets.len() as u32),
-        _ => None,
-    };
-    let all: Option<Vec<u32>> = (0..nodes.count()).map(of).collect();
-    all?.into_iter().min()
-}
-
 /// The nodes, passed in the orders of these channels: what plans are made for.
 ///
 /// # Errors

@@ -6,7 +6,7 @@ use crate::plan::{Geometry, Program, Window};
 use crate::price::{Cached, Cluster, Costs};
 
 /// Most executed step slices of one simulation: they take 16 bytes each.
-pub const MOST_ACTIONS: u64 = 500_000_000;
+pub const MOST_ACTIONS: u64 = 200_000_000;
 
 /// One call to simulate.
 #[derive(Clone, Debug)]

@@ -150,13 +150,8 @@ impl PciCard<'_> {
         };
         let nic = graph.add(NodeKind::Nic, self.number, self.bus(), near.clone());
         self.join_to(graph, nic, place);
-        let rate = port_rate(net);
-        // A port without a signal leads nowhere.
-        if rate == Some(0) {
-            return;
-        }
         let port = graph.add(NodeKind::Net, self.number, net, near);
-        let known = rate.map(speed::port);
+        let known = port_rate(net).map(speed::port);
         graph.join(nic, port, LinkKind::Port, known.unwrap_or(self.rate()));
         if known.is_none() {
             graph.doubt(0, port, LinkKind::Port);
