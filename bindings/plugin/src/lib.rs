@@ -15,7 +15,7 @@
 //! other later; [`running`] who uses the network, [`connection`] what the table's functions work
 //! on, [`table`] and [`calls`] those functions, [`guard`] what is done around each, [`report`] last
 //! error and log, [`memory`] registrations that are shared, [`given`] settings that were handed
-//! over, [`exports`] what else is exported.
+//! over, [`exports`] what else is exported, [`reading`] messages that the receiver reads.
 
 pub mod abi;
 pub mod calls;
@@ -30,6 +30,7 @@ pub mod handle;
 pub mod line;
 pub mod listener;
 pub mod memory;
+pub mod reading;
 pub mod report;
 pub mod running;
 pub mod table;

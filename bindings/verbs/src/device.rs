@@ -22,6 +22,9 @@ use std::ffi::CString;
 use std::path::Path;
 use std::sync::Arc;
 
+/// Most reads of a queue pair at once: enough for a long line, and few adapters bear more.
+const MOST_READS: u32 = 16;
+
 /// An opened device.
 pub struct Device {
     /// Its name, such as `mlx5_0`.
@@ -36,10 +39,16 @@ pub struct Device {
     pub max_work: u32,
     /// Most entries of a completion queue.
     pub max_completions: u32,
+    /// Reads that a queue pair may have under way, at most [`MOST_READS`].
+    pub reads: u8,
+    /// Reads of peers that a queue pair may be answering, at most [`MOST_READS`].
+    pub answers: u8,
     /// Registers dmabuf memory, where library and device can.
     pub dmabuf: Option<RegisterDmabuf>,
     /// Registered memory of all connections.
     pub cache: Arc<Cache<verbs::Region>>,
+    /// Memory that is pinned for all of them.
+    pub pinned: Arc<Cache<verbs::Region>>,
     /// State of the device, as its events have told.
     pub health: Arc<Health>,
     /// The thread that hears of it; stopped before the device is closed.
@@ -224,9 +233,12 @@ fn open(
         pci_path: pci_path(Path::new("/sys/class/infiniband"), &name),
         max_queues: number(attributes.max_qp),
         max_work: number(attributes.max_qp_wr).max(16),
+        reads: number(attributes.max_qp_init_rd_atom).min(MOST_READS) as u8,
+        answers: number(attributes.max_qp_rd_atom).min(MOST_READS) as u8,
         max_completions: number(attributes.max_cqe).max(64),
         dmabuf: verbs::register_dmabuf().filter(|register| takes_dmabuf(&domain, *register)),
         cache: Arc::default(),
+        pinned: Arc::default(),
         health,
         watcher,
         domain,

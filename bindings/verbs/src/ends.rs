@@ -141,6 +141,8 @@ impl Ends {
                 .collect(),
             split: self.network.settings.split,
             ethernet: port.ethernet,
+            reads: port.device.reads,
+            answers: port.device.answers,
             mtu: port.mtu,
             lid: port.lid,
             gid: gid.raw,
@@ -187,6 +189,8 @@ impl Ends {
             traffic_class: settings.traffic_class.unwrap_or(traffic_class),
             timeout: settings.timeout,
             retry_count: settings.retry_count,
+            reads: port.device.reads.min(peer.answers),
+            answers: port.device.answers.min(peer.reads),
         };
         for (queue, (number, first)) in self.queues.iter().zip(&peer.queues) {
             queue.connect(*number, *first, &path).map_err(|mut error| {

@@ -17,7 +17,7 @@ pub const SIGNS: Signs = Signs {
     // The version is that of everything here.
     protocol: Preamble {
         magic: *b"KOLOrdma",
-        version: 3,
+        version: 4,
     },
 };
 
@@ -29,6 +29,10 @@ pub struct Hello {
     /// Whether messages are spread over all queue pairs.
     pub split: bool,
     pub ethernet: bool,
+    /// Reads that a queue pair of it may have under way.
+    pub reads: u8,
+    /// Reads that a queue pair of it may be answering.
+    pub answers: u8,
     pub mtu: u32,
     pub lid: u16,
     pub gid: [u8; 16],
@@ -46,7 +50,7 @@ impl Hello {
     pub fn write(&self) -> [u8; HELLO_BYTES] {
         let mut out = Writer::begin(SIGNS.handle);
         out.put(&[u8::from(self.split), u8::from(self.ethernet), self.port]);
-        out.put(&[self.queues.len() as u8]);
+        out.put(&[self.queues.len() as u8, self.reads, self.answers]);
         out.put(&self.mtu.to_le_bytes());
         out.put(&self.lid.to_le_bytes());
         out.put(&self.gid);
@@ -68,7 +72,7 @@ impl Hello {
         let Some(mut fields) = Reader::open(bytes, SIGNS.handle, SIGNS.what)? else {
             return Ok(None);
         };
-        let [split, ethernet, port, count] = fields.take();
+        let [split, ethernet, port, count, reads, answers] = fields.take();
         if !(1..=MAX_QUEUES).contains(&u32::from(count)) {
             return Ok(None);
         }
@@ -76,6 +80,8 @@ impl Hello {
             queues: Vec::new(),
             split: split != 0,
             ethernet: ethernet != 0,
+            reads,
+            answers,
             mtu: u32::from_le_bytes(fields.take()),
             lid: u16::from_le_bytes(fields.take()),
             gid: fields.take(),
@@ -117,6 +123,8 @@ mod tests {
             queues: (0..queues).map(|q| (q + 17, q * 1000)).collect(),
             split: true,
             ethernet: true,
+            reads: 16,
+            answers: 3,
             mtu: 5,
             lid: 9,
             gid: [7; 16],

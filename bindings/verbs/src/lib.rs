@@ -18,9 +18,10 @@
 //! [`kolo_plugin`]; [`settings`]; [`network`] what is shared by all connections, [`device`] and
 //! [`filter`] which ports, [`gid`] which address, [`events`] and [`health`] what happens to them,
 //! [`hello`] how two ends meet; [`verbs`] owned objects of libibverbs,
-//! [`queue`] queue pairs, [`ends`] what both ends of a connection share, [`send`], [`recv`],
-//! [`flush`], [`explain`] sentences for error completions.
+//! [`queue`] queue pairs, [`ends`] what both ends of a connection share, [`board`], [`send`],
+//! [`request`], [`recv`], [`flush`], [`explain`] sentences for error completions.
 
+mod board;
 mod device;
 mod ends;
 mod events;
@@ -31,9 +32,11 @@ mod gid;
 mod health;
 mod hello;
 mod network;
+mod note;
 mod plugin;
 mod queue;
 mod recv;
+mod request;
 mod send;
 mod settings;
 mod slot;

@@ -14,12 +14,14 @@ use kolo_plugin::abi::{MAX_REQUESTS, PTR_CUDA, PTR_DMABUF, PTR_HOST, Properties,
 use kolo_plugin::fabric::{Dmabuf, Fabric, GROUP, MESSAGES, RING, Receiving, Sending, Side, Signs};
 use kolo_plugin::greeting::HELLO_BYTES;
 use kolo_plugin::line::Line;
+use kolo_plugin::reading::{Diversion, Fetches, Lends, LentMessage, Reads};
 use std::ffi::c_int;
 use std::ptr::null_mut;
 use std::sync::Arc;
 use std::time::Duration;
 
 kolo_plugin::exports!(Network, c"verbs");
+kolo_plugin::reading_exports!(Network);
 
 const _: () = assert!(MESSAGES >= MAX_REQUESTS && RING >= MAX_REQUESTS);
 
@@ -114,7 +116,7 @@ unsafe fn register(
         .cache
         .register(data, bytes, of_device, |start, bytes| {
             // SAFETY: the caller's promise; whole pages are mapped where a part of them is.
-            unsafe { Region::new(&device.domain, start, bytes, verbs::ANY) }
+            unsafe { Region::new(&device.domain, start, bytes, verbs::access(of_device)) }
         });
     memory.map_err(|mut error| {
         if of_device {
@@ -123,6 +125,39 @@ unsafe fn register(
         }
         error
     })
+}
+
+impl Reads for Network {
+    unsafe fn pin(&self, device: usize, data: usize, bytes: usize) -> Result<Registered> {
+        let device = &self.ports[device].device;
+        device.pinned.register(data, bytes, false, |start, bytes| {
+            // SAFETY: the caller's promise; whole pages are mapped where a part of them is.
+            unsafe { Region::new(&device.domain, start, bytes, verbs::PINNED) }
+        })
+    }
+}
+
+impl Lends<Network> for Meeting {
+    fn is_read(&self) -> bool {
+        self.sender.is_read
+    }
+
+    unsafe fn isend_at(&mut self, message: &LentMessage<Registered>) -> Result<Option<usize>> {
+        // SAFETY: the caller's promise.
+        unsafe { self.sender.isend_at(message) }
+    }
+}
+
+impl Fetches<Network> for Receiver {
+    unsafe fn divert(&mut self, number: usize, to: &Diversion<Registered>) -> Result<bool> {
+        Receiver::divert(self, number, to)
+    }
+
+    fn test_at(&mut self, number: usize, hold: bool) -> Result<Option<(usize, bool)>> {
+        let mut sizes = [0; GROUP];
+        let taken = self.take(number, hold, &mut sizes)?;
+        Ok(taken.map(|_| (sizes[0], self.is_placed(number))))
+    }
 }
 
 fn register_dmabuf(ends: &crate::ends::Ends, memory: &Dmabuf) -> Result<Registered> {
@@ -195,6 +230,8 @@ impl Sending<Network> for Meeting {
             return Ok(false);
         };
         self.sender.set_records((hello.area, hello.area_key));
+        let answers = self.sender.ends.port().device.answers;
+        self.sender.is_read = answers > 0 && hello.reads > 0;
         let ends = &mut self.sender.ends;
         ends.connect(&hello, &self.gid, self.traffic_class)?;
         Ok(true)
@@ -236,6 +273,7 @@ impl Side<Network> for Receiver {
     }
 
     fn part(&mut self) -> Result<()> {
+        self.settle();
         let open = self.open();
         self.ends.close(open)
     }
@@ -266,7 +304,7 @@ impl Receiving<Network> for Receiver {
     }
 
     fn test(&mut self, number: usize, sizes: &mut [usize; GROUP]) -> Result<Option<usize>> {
-        self.take(number, sizes)
+        self.take(number, false, sizes)
     }
 
     fn iflush(&mut self, filled: &[(usize, &Registered)]) -> Result<Option<usize>> {

@@ -22,6 +22,10 @@ pub struct Path {
     pub traffic_class: u8,
     pub timeout: u8,
     pub retry_count: u8,
+    /// Reads that this end may have under way.
+    pub reads: u8,
+    /// Reads of the peer that this end may be answering.
+    pub answers: u8,
 }
 
 /// A reliable connection between two adapters.
@@ -144,7 +148,7 @@ impl Queue {
             path_mtu: path.mtu,
             dest_qp_num: number,
             rq_psn: first_packet,
-            max_dest_rd_atomic: 1,
+            max_dest_rd_atomic: path.answers.max(1),
             min_rnr_timer: 12,
             ..Default::default()
         };
@@ -173,7 +177,7 @@ impl Queue {
             retry_cnt: path.retry_count,
             // Receives are always posted before they are announced, so this is never needed.
             rnr_retry: 7,
-            max_rd_atomic: 1,
+            max_rd_atomic: path.reads.max(1),
             ..Default::default()
         };
         let which = mask::IBV_QP_STATE

@@ -3,15 +3,20 @@
 //! A message goes by one queue pair, which follows from the number of its slot, so that both ends
 //! know it; or, by a setting, in equal shares by all. On each the last write carries the immediate
 //! value. When the adapter says that the last write is done, the peer's node has the message.
+//!
+//! Of a message that is lent only a note goes this way ([`crate::note`]); it is done when the peer
+//! has written that it was read.
 
+use crate::board::{Board, Place, ReadWord};
 use crate::ends::{Done, Ends};
 use crate::network::Network;
+use crate::note::{Note, Slip};
 use crate::queue::{Kind, Work};
-use crate::slot::{Cell, Ring, Slot, immediate, needs_record};
-use crate::verbs::{self, LOCAL_WRITE, REMOTE_WRITE, Region, Registered};
+use crate::slot::{Length, immediate};
+use crate::verbs::{self, LOCAL_WRITE, Region, Registered};
 use kolo::base::{Code, Error, Result};
 use kolo_plugin::fabric::{GROUP, MESSAGES, RING};
-use std::collections::VecDeque;
+use kolo_plugin::reading::LentMessage;
 use std::sync::Arc;
 
 /// Most pieces of a message on one queue pair.
@@ -29,21 +34,18 @@ pub fn largest(piece: usize) -> usize {
     (piece * PIECES).min(i32::MAX as usize)
 }
 
-/// Memory that the peer writes, or that this end writes from.
+/// Memory that this end writes from.
+#[repr(C)]
+struct Said {
+    slips: [Slip; MESSAGES],
+    sizes: [u64; MESSAGES],
+}
+
+/// Memory that this end writes from, registered.
 struct Area {
     // Given back before the memory itself.
     region: Region,
-    size_region: Region,
-    slots: Box<Ring>,
-    sizes: Box<[u64; MESSAGES]>,
-}
-
-/// A request of the peer of which not every buffer is taken.
-struct Posted {
-    sequence: u64,
-    count: u32,
-    /// Bit set of the buffers that have their message.
-    taken: u32,
+    said: Box<Said>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -52,26 +54,39 @@ struct Message {
     bytes: usize,
     /// Completions that are awaited.
     awaited: u32,
+    /// For one that is lent.
+    lent: Option<ReadWord>,
 }
 
 /// The sending end of a connection.
 pub struct Sender {
     pub ends: Ends,
+    board: Board,
     area: Area,
     /// Where the sizes of large messages go at the peer.
     records: (u64, u32),
     messages: [Message; MESSAGES],
-    posted: VecDeque<Posted>,
-    /// The next request of the peer that was not seen yet.
-    next: u64,
     split: bool,
+    /// Whether the peer reads messages.
+    pub is_read: bool,
     work: Vec<Work>,
 }
 
-/// Where a message goes: its slot, and which buffer of the request it is.
-struct Place {
-    slot: Slot,
-    buffer: usize,
+/// Bytes that are written for a message.
+#[derive(Clone, Copy)]
+struct Written {
+    data: usize,
+    bytes: usize,
+    key: u32,
+    length: Length,
+}
+
+/// One queue pair's share of them.
+#[derive(Clone, Copy)]
+struct Share {
+    queue: usize,
+    start: usize,
+    bytes: usize,
 }
 
 impl Sender {
@@ -80,40 +95,29 @@ impl Sender {
         let queues = network.settings.queues;
         let ends = Ends::new(network, port, queues, DEPTH, 1)?;
         let domain = ends.port().device.domain.clone();
-        let slots = Box::new([[Cell::default(); GROUP]; RING]);
-        let sizes = Box::new([0; MESSAGES]);
-        let (at, bytes) = ((&raw const *slots) as usize, size_of::<Ring>());
-        let (sizes_at, sizes_bytes) = ((&raw const *sizes) as usize, size_of::<[u64; MESSAGES]>());
-        // SAFETY: both boxes live in the area beside their regions and are freed after them.
-        let (region, size_region) = unsafe {
-            (
-                Region::new(&domain, at, bytes, LOCAL_WRITE | REMOTE_WRITE)?,
-                Region::new(&domain, sizes_at, sizes_bytes, LOCAL_WRITE)?,
-            )
-        };
+        let board = Board::new(&domain)?;
+        let said = Box::new(Said {
+            slips: [Slip::default(); MESSAGES],
+            sizes: [0; MESSAGES],
+        });
+        let (at, bytes) = ((&raw const *said) as usize, size_of::<Said>());
+        // SAFETY: the box lives in the area beside its region and is freed after it.
+        let region = unsafe { Region::new(&domain, at, bytes, LOCAL_WRITE)? };
         Ok(Sender {
             ends,
-            area: Area {
-                region,
-                size_region,
-                slots,
-                sizes,
-            },
+            board,
+            area: Area { region, said },
             records: (0, 0),
             messages: [Message::default(); MESSAGES],
-            posted: VecDeque::with_capacity(RING),
-            next: 1,
             split: network.settings.split,
+            is_read: false,
             work: Vec::with_capacity(PIECES + 2),
         })
     }
 
-    /// Where the peer writes its slots.
+    /// Where the peer writes.
     pub fn area(&self) -> (u64, u32) {
-        (
-            (&raw const *self.area.slots) as u64,
-            self.area.region.remote_key(),
-        )
+        self.board.place()
     }
 
     /// Where the peer takes sizes of large messages.
@@ -138,9 +142,100 @@ impl Sender {
         memory: Option<&Registered>,
     ) -> Result<Option<usize>> {
         self.ends.check()?;
-        let local_key = self.check_memory(data, bytes, memory)?;
+        let key = self.check_memory(data, bytes, memory)?;
+        let Some((free, index, place)) = self.find_place(tag, bytes)? else {
+            return Ok(None);
+        };
+        let written = Written {
+            data,
+            bytes,
+            key,
+            length: Length::of(bytes),
+        };
+        self.area.said.sizes[free] = bytes as u64;
+        // SAFETY: the caller keeps the message's memory.
+        if !unsafe { self.write(free, &place, &written)? } {
+            return Ok(None);
+        }
+        self.board.take(index, place.buffer);
+        self.messages[free].bytes = bytes;
+        Ok(Some(free))
+    }
+
+    /// Starts a message that is lent; its number, or `None`: not yet.
+    ///
+    /// # Safety
+    /// The memory stays pinned and unchanged until the message is done or the connection ends.
+    pub unsafe fn isend_at(&mut self, lent: &LentMessage<Registered>) -> Result<Option<usize>> {
+        self.ends.check()?;
+        self.check_lent(lent)?;
+        let bytes = lent.bytes + lent.tail.len();
+        let Some((free, index, place)) = self.find_place(lent.tag, bytes)? else {
+            return Ok(None);
+        };
+        if !self.is_vacant(&place.read_word()) {
+            self.wait()?;
+            return Ok(None);
+        }
+        let mut note = Note {
+            address: lent.data as u64,
+            bytes: lent.bytes,
+            key: verbs::remote_key(lent.memory),
+            length: lent.tail.len(),
+            tail: Default::default(),
+        };
+        note.tail[..note.length].copy_from_slice(lent.tail);
+        self.area.said.slips[free] = note.slip();
+        let written = Written {
+            data: (&raw const self.area.said.slips[free]) as usize,
+            bytes: size_of::<Slip>(),
+            key: self.area.region.local_key(),
+            length: Length::InNote,
+        };
+        // SAFETY: the slip lives in the area, and is the message's.
+        if !unsafe { self.write(free, &place, &written)? } {
+            return Ok(None);
+        }
+        self.board.take(index, place.buffer);
+        let message = &mut self.messages[free];
+        message.bytes = bytes;
+        message.lent = Some(place.read_word());
+        Ok(Some(free))
+    }
+
+    /// Whether no message awaits another number in this word, which is that of many requests.
+    fn is_vacant(&mut self, word: &ReadWord) -> bool {
+        let board = &self.board;
+        let open = self.messages.iter_mut().filter(|message| message.open);
+        let mut same = open.filter(|it| it.lent.is_some_and(|it| it.is_at(word)));
+        same.all(|message| {
+            message.lent.take_if(|lent| board.is_read(lent));
+            message.lent.is_none()
+        })
+    }
+
+    fn check_lent(&self, lent: &LentMessage<Registered>) -> Result<()> {
+        let domain = &self.ends.port().device.domain;
+        let is_here = |region: &Region| region.is_of(domain);
+        let is_pinned = lent.memory.covers(lent.data, lent.bytes);
+        if !is_pinned || !lent.memory.region().is_some_and(is_here) || !self.is_read {
+            return Err(Error::argument(
+                format!(
+                    "{} bytes at {:#x} cannot be lent: they are not in the memory that is named, \
+                     that is pinned for another device, or the peer reads nothing",
+                    lent.bytes, lent.data
+                ),
+                "pin the whole buffer for the device of the connection, and ask it first",
+            ));
+        }
+        self.check_size(lent.bytes)
+    }
+
+    /// A free number, and the oldest posted buffer of this tag, as the index of its request in
+    /// `posted` and its place; `None`: not yet.
+    fn find_place(&mut self, tag: u32, bytes: usize) -> Result<Option<(usize, usize, Place)>> {
         let free = self.messages.iter().position(|message| !message.open);
-        let found = free.and_then(|free| Some((free, self.find(tag)?)));
+        let found = free.and_then(|free| Some((free, self.board.find(tag)?)));
         let Some((free, (index, place))) = found else {
             self.wait()?;
             return Ok(None);
@@ -156,53 +251,57 @@ impl Sender {
             );
             return Err(self.ends.fail(error, true));
         }
-        let shares = self.shares(&place, bytes);
-        let record = usize::from(needs_record(bytes));
+        Ok(Some((free, index, place)))
+    }
+
+    /// Posts what is to be written for message `number`; false: there is no room yet.
+    ///
+    /// # Safety
+    /// The memory stays valid and unchanged until the message is done or the connection ends.
+    unsafe fn write(&mut self, number: usize, place: &Place, written: &Written) -> Result<bool> {
+        let shares = self.shares(place, written.bytes);
+        let record = usize::from(written.length == Length::InRecord);
         let piece = self.ends.port().piece;
-        let fits = shares.clone().all(|(queue, _, share)| {
-            let need = share.div_ceil(piece).max(1) + record;
-            self.ends.queues[queue].room as usize >= need
+        let fits = shares.clone().all(|share| {
+            let need = share.bytes.div_ceil(piece).max(1) + record;
+            self.ends.queues[share.queue].room as usize >= need
         });
         if !fits {
             // Completed work makes room.
             self.poll()?;
             self.wait()?;
-            return Ok(None);
+            return Ok(false);
         }
-        self.take(index, place.buffer);
-        self.messages[free] = Message {
+        self.messages[number] = Message {
             open: true,
-            bytes,
-            awaited: 0,
+            ..Message::default()
         };
-        self.area.sizes[free] = bytes as u64;
-        for (queue, offset, share) in shares {
-            self.plan(
-                free,
-                queue,
-                (data + offset, offset, share, local_key),
-                &place,
-                bytes,
-            );
-            self.messages[free].awaited += 1;
+        for share in shares {
+            self.plan(number, share, place, written);
+            self.messages[number].awaited += 1;
             self.ends.in_flight += 1;
-            // SAFETY: the caller keeps the message's memory, and the area lives with the queues.
-            let posted = unsafe { self.ends.queues[queue].post(&self.work) };
+            // SAFETY: the caller's promise, and the area lives with the queues.
+            let posted = unsafe { self.ends.queues[share.queue].post(&self.work) };
             if let Err(error) = posted {
                 return Err(self.ends.fail(error, true));
             }
         }
-        Ok(Some(free))
+        Ok(true)
+    }
+
+    fn check_size(&self, bytes: usize) -> Result<()> {
+        let most = largest(self.ends.port().piece);
+        if bytes <= most {
+            return Ok(());
+        }
+        Err(Error::usage(
+            format!("a message of {bytes} bytes is larger than {most}, the most of this port"),
+            "send it in parts",
+        ))
     }
 
     fn check_memory(&self, data: usize, bytes: usize, memory: Option<&Registered>) -> Result<u32> {
-        let most = largest(self.ends.port().piece);
-        if bytes > most {
-            return Err(Error::usage(
-                format!("a message of {bytes} bytes is larger than {most}, the most of this port"),
-                "send it in parts",
-            ));
-        }
+        self.check_size(bytes)?;
         match memory {
             _ if bytes == 0 => Ok(0),
             Some(memory) if memory.covers(data, bytes) => Ok(verbs::local_key(memory)),
@@ -215,68 +314,8 @@ impl Sender {
         }
     }
 
-    /// The oldest posted buffer of this tag: the index of its request in `posted`, and its place.
-    fn find(&mut self, tag: u32) -> Option<(usize, Place)> {
-        for index in 0.. {
-            if index == self.posted.len() && !self.see_next() {
-                return None;
-            }
-            let posted = &self.posted[index];
-            let ring = posted.sequence as usize % RING;
-            for buffer in (0..posted.count as usize).filter(|b| posted.taken >> b & 1 == 0) {
-                let cell = &raw const self.area.slots[ring][buffer];
-                // SAFETY: the cell lives in the area.
-                let slot = unsafe { Cell::read(cell, posted.sequence) };
-                // Slots of a request that was seen stay until all its messages have arrived.
-                if let Some(slot) = slot.filter(|slot| slot.tag == tag) {
-                    return Some((index, Place { slot, buffer }));
-                }
-            }
-        }
-        None
-    }
-
-    /// Takes up the next request of the peer, when all of its slots have arrived.
-    fn see_next(&mut self) -> bool {
-        if self.posted.len() == RING {
-            return false;
-        }
-        let ring = self.next as usize % RING;
-        // SAFETY: the cells live in the area.
-        let read = |buffer: usize| unsafe {
-            Cell::read(&raw const self.area.slots[ring][buffer], self.next)
-        };
-        let Some(first) = read(0) else {
-            return false;
-        };
-        let count = first.count.min(GROUP as u32);
-        if !(1..count as usize).all(|buffer| read(buffer).is_some()) {
-            return false;
-        }
-        self.posted.push_back(Posted {
-            sequence: self.next,
-            count,
-            taken: 0,
-        });
-        self.next += 1;
-        true
-    }
-
-    /// Marks a buffer as used, and forgets requests that are used up.
-    fn take(&mut self, index: usize, buffer: usize) {
-        self.posted[index].taken |= 1 << buffer;
-        let full = |posted: &Posted| posted.taken.count_ones() == posted.count;
-        if full(&self.posted[index]) {
-            self.posted.remove(index);
-        }
-    }
-
-    /// Queue pair, offset and size of each share of a message.
-    fn shares(
-        &self,
-        place: &Place,
-        bytes: usize,
-    ) -> impl Iterator<Item = (usize, usize, usize)> + Clone + use<> {
+    /// Splits what is written into shares.
+    fn shares(&self, place: &Place, bytes: usize) -> impl Iterator<Item = Share> + Clone + use<> {
         let count = self.ends.queues.len();
         let split = self.split;
         let only = queue_of(place.slot.sequence, place.buffer, count);
@@ -287,37 +326,34 @@ impl Sender {
         let queues = if split { 0..count } else { only..only + 1 };
         queues.enumerate().map(move |(index, queue)| {
             let start = (index * share).min(bytes);
-            (queue, start, share.min(bytes - start))
+            Share {
+                queue,
+                start,
+                bytes: share.min(bytes - start),
+            }
         })
     }
 
     /// Lists the work of one share: the size if it is large, pieces, and a last one with the value.
-    fn plan(
-        &mut self,
-        message: usize,
-        queue: usize,
-        (local, offset, share, local_key): (usize, usize, usize, u32),
-        place: &Place,
-        bytes: usize,
-    ) {
-        let ring = place.slot.sequence as usize % RING;
+    fn plan(&mut self, message: usize, share: Share, place: &Place, written: &Written) {
         let piece = self.ends.port().piece;
+        let ring = place.slot.sequence as usize % RING;
         self.work.clear();
         let blank = Work {
             id: 0,
             kind: Kind::Write,
-            local: local as u64,
-            local_key,
+            local: (written.data + share.start) as u64,
+            local_key: written.key,
             bytes: 0,
-            remote: place.slot.address + offset as u64,
+            remote: place.slot.address + share.start as u64,
             remote_key: place.slot.key,
             told: false,
         };
-        if needs_record(bytes) {
+        if written.length == Length::InRecord {
             let at = (ring * GROUP + place.buffer) * size_of::<u64>();
             self.work.push(Work {
-                local: (&raw const self.area.sizes[message]) as u64,
-                local_key: self.area.size_region.local_key(),
+                local: (&raw const self.area.said.sizes[message]) as u64,
+                local_key: self.area.region.local_key(),
                 bytes: size_of::<u64>() as u32,
                 remote: self.records.0 + at as u64,
                 remote_key: self.records.1,
@@ -326,7 +362,7 @@ impl Sender {
         }
         let mut done = 0;
         loop {
-            let now = (share - done).min(piece);
+            let now = (share.bytes - done).min(piece);
             self.work.push(Work {
                 local: blank.local + done as u64,
                 remote: blank.remote + done as u64,
@@ -334,15 +370,15 @@ impl Sender {
                 ..blank
             });
             done += now;
-            if done == share {
+            if done == share.bytes {
                 break;
             }
         }
         let count = self.work.len() as u64;
         if let Some(last) = self.work.last_mut() {
-            last.kind = Kind::WriteWith(immediate(ring, place.buffer, bytes));
+            last.kind = Kind::WriteWith(immediate(ring, place.buffer, written.length));
             last.told = true;
-            last.id = message as u64 | count << 16 | (queue as u64) << 32;
+            last.id = message as u64 | count << 16 | (share.queue as u64) << 32;
         }
     }
 
@@ -368,12 +404,14 @@ impl Sender {
 
     /// The size of a message, once, when its memory is not needed any more; `None`: not yet.
     pub fn test(&mut self, number: usize) -> Result<Option<usize>> {
+        let is_open = self.messages.get(number).is_some_and(|it| it.open);
+        let is_lent = is_open && self.messages[number].lent.is_some();
+        // The peer may have closed since it has read the message, with buffers that are posted.
+        if is_lent && self.is_done(number) {
+            return Ok(Some(self.end(number)));
+        }
         self.ends.check()?;
-        if !self
-            .messages
-            .get(number)
-            .is_some_and(|message| message.open)
-        {
+        if !is_open {
             return Err(Error::new(
                 Code::InvalidArgument,
                 "a request was tested that is not open",
@@ -383,22 +421,33 @@ impl Sender {
         if self.messages[number].awaited > 0 {
             self.poll()?;
         }
-        if self.messages[number].awaited > 0 {
-            self.ends.idle()?;
+        if !self.is_done(number) {
+            let looked = self.ends.idle();
+            if looked.is_err() && !(is_lent && self.is_done(number)) {
+                looked?;
+            }
             if self.ends.left.is_some() {
                 // What the adapter confirmed before the peer left has arrived.
                 self.poll()?;
-                if self.messages[number].awaited > 0 {
+                if !self.is_done(number) {
                     self.wait()?;
                 }
             }
         }
+        Ok(self.is_done(number).then(|| self.end(number)))
+    }
+
+    fn end(&mut self, number: usize) -> usize {
         let message = &mut self.messages[number];
-        if message.awaited > 0 {
-            return Ok(None);
-        }
         message.open = false;
-        Ok(Some(message.bytes))
+        message.bytes
+    }
+
+    /// Whether all is written of a message, and it was read if it is lent.
+    fn is_done(&self, number: usize) -> bool {
+        let Message { awaited, lent, .. } = &self.messages[number];
+        let is_read = |lent: &ReadWord| self.board.is_read(lent);
+        *awaited == 0 && lent.as_ref().is_none_or(is_read)
     }
 }
 

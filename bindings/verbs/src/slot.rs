@@ -85,28 +85,50 @@ impl Cell {
     }
 }
 
-/// Where the size of a message is too large for an immediate value.
+/// In place of a size that is too large for an immediate value.
 const IN_RECORD: u32 = (1 << 21) - 1;
 
-/// The immediate value of a message: place in the ring, buffer of the request, and size.
-pub fn immediate(ring: usize, buffer: usize, bytes: usize) -> u32 {
-    let size = match needs_record(bytes) {
-        true => IN_RECORD,
-        false => bytes as u32,
+/// In place of the size of a message that is lent.
+const IN_NOTE: u32 = IN_RECORD - 1;
+
+/// How long a message is, or where that stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    Bytes(usize),
+    /// In the record of its buffer.
+    InRecord,
+    /// The message is lent: the buffer holds the note of it ([`crate::note`]).
+    InNote,
+}
+
+impl Length {
+    /// The length of a message that is written.
+    pub fn of(bytes: usize) -> Length {
+        if bytes >= IN_NOTE as usize {
+            return Length::InRecord;
+        }
+        Length::Bytes(bytes)
+    }
+}
+
+/// The immediate value of a message: place in the ring, buffer of the request, and length.
+pub fn immediate(ring: usize, buffer: usize, length: Length) -> u32 {
+    let size = match length {
+        Length::Bytes(bytes) => bytes as u32,
+        Length::InRecord => IN_RECORD,
+        Length::InNote => IN_NOTE,
     };
     (ring as u32) << 24 | (buffer as u32) << 21 | size
 }
 
-/// Whether the size does not fit into an immediate value.
-pub fn needs_record(bytes: usize) -> bool {
-    bytes >= IN_RECORD as usize
-}
-
-/// Place in the ring, buffer, and size (`None`: it is in the record).
-pub fn read_immediate(value: u32) -> (usize, usize, Option<usize>) {
-    let size = value & IN_RECORD;
-    let bytes = (size != IN_RECORD).then_some(size as usize);
-    ((value >> 24) as usize, (value >> 21 & 7) as usize, bytes)
+/// Place in the ring, buffer, and length.
+pub fn read_immediate(value: u32) -> (usize, usize, Length) {
+    let length = match value & IN_RECORD {
+        IN_RECORD => Length::InRecord,
+        IN_NOTE => Length::InNote,
+        bytes => Length::Bytes(bytes as usize),
+    };
+    ((value >> 24) as usize, (value >> 21 & 7) as usize, length)
 }
 
 const _: () = assert!(RING <= 256 && GROUP <= 8);
@@ -155,13 +177,18 @@ mod tests {
     fn immediate_values() {
         for ring in [0, 1, RING - 1] {
             for buffer in 0..GROUP {
-                for bytes in [0, 1, (1 << 21) - 2] {
-                    let value = immediate(ring, buffer, bytes);
-                    assert_eq!(read_immediate(value), (ring, buffer, Some(bytes)));
+                for bytes in [0, 1, (1 << 21) - 3] {
+                    let length = Length::of(bytes);
+                    assert_eq!(length, Length::Bytes(bytes));
+                    let value = immediate(ring, buffer, length);
+                    assert_eq!(read_immediate(value), (ring, buffer, length));
                 }
-                for bytes in [(1 << 21) - 1, 1 << 21, 1 << 40] {
-                    let value = immediate(ring, buffer, bytes);
-                    assert_eq!(read_immediate(value), (ring, buffer, None));
+                for bytes in [(1 << 21) - 2, (1 << 21) - 1, 1 << 21, 1 << 40] {
+                    assert_eq!(Length::of(bytes), Length::InRecord);
+                }
+                for length in [Length::InRecord, Length::InNote] {
+                    let value = immediate(ring, buffer, length);
+                    assert_eq!(read_immediate(value), (ring, buffer, length));
                 }
             }
         }

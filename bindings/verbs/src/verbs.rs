@@ -154,7 +154,7 @@ impl Drop for Domain {
 /// Memory that the adapter may use.
 pub struct Region {
     raw: *mut ib::ibv_mr,
-    _domain: Arc<Domain>,
+    domain: Arc<Domain>,
 }
 
 // SAFETY: as for `Context`.
@@ -183,7 +183,7 @@ impl Region {
             )),
             false => Ok(Region {
                 raw,
-                _domain: domain.clone(),
+                domain: domain.clone(),
             }),
         }
     }
@@ -201,9 +201,14 @@ impl Region {
             true => Err(io::Error::last_os_error()),
             false => Ok(Region {
                 raw,
-                _domain: domain.clone(),
+                domain: domain.clone(),
             }),
         }
+    }
+
+    /// Whether it is of this domain.
+    pub fn is_of(&self, domain: &Arc<Domain>) -> bool {
+        Arc::ptr_eq(&self.domain, domain)
     }
 
     pub fn local_key(&self) -> u32 {
@@ -224,8 +229,14 @@ impl Drop for Region {
     }
 }
 
-/// Access to memory of the caller.
-pub const ANY: u32 = LOCAL_WRITE | REMOTE_WRITE | REMOTE_READ;
+/// Access to buffers that peers write into; that of a device is read for a flush, too.
+pub fn access(of_device: bool) -> u32 {
+    let read = if of_device { REMOTE_READ } else { 0 };
+    LOCAL_WRITE | REMOTE_WRITE | read
+}
+
+/// Access to pinned memory: peers read it, and what is read from peers goes into it.
+pub const PINNED: u32 = LOCAL_WRITE | REMOTE_READ;
 
 /// Memory that one connection may use.
 pub type Registered = kolo_plugin::memory::Registered<Region>;

@@ -12,6 +12,8 @@ mod common;
 mod faults;
 #[path = "../../plugin/tests/conformance/holdings.rs"]
 mod holdings;
+#[path = "conformance/lent.rs"]
+mod lent;
 #[path = "conformance/lifecycle.rs"]
 mod lifecycle;
 #[path = "conformance/machine.rs"]

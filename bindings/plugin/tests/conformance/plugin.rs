@@ -85,7 +85,7 @@ fn last_error() -> String {
     }
 }
 
-fn check(code: c_int) -> Result<()> {
+pub fn check(code: c_int) -> Result<()> {
     match code {
         0 => Ok(()),
         code => Err(Failure {
@@ -282,7 +282,7 @@ pub struct Comm {
 unsafe impl Send for Comm {}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request(*mut c_void);
+pub struct Request(pub *mut c_void);
 
 // SAFETY: as for the connection that it belongs to.
 unsafe impl Send for Request {}
@@ -300,6 +300,11 @@ pub type Place = (*mut u8, usize, i32, Memory);
 impl Comm {
     fn new(table: &'static Table, raw: *mut c_void, sends: bool) -> Option<Comm> {
         (!raw.is_null()).then_some(Comm { table, raw, sends })
+    }
+
+    /// The table's pointer.
+    pub fn raw(&self) -> *mut c_void {
+        self.raw
     }
 
     /// Registers memory: kind 1 is the host's, 2 a device's.

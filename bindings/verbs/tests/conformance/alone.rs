@@ -164,8 +164,14 @@ fn only_the_table_and_its_helpers_are_exported() {
         "kolo_net_abandon",
         "kolo_net_about",
         "kolo_net_configure",
+        "kolo_net_divert",
+        "kolo_net_is_read",
+        "kolo_net_isend_at",
         "kolo_net_last_error",
+        "kolo_net_pin",
         "kolo_net_set_log",
+        "kolo_net_test_at",
+        "kolo_net_unpin",
         "ncclNetPlugin_v11",
     ];
     assert_eq!(names, expected);
