@@ -14,6 +14,8 @@ mod compile;
 mod fold;
 #[path = "networks/homes.rs"]
 mod homes;
+#[path = "networks/lasting.rs"]
+mod lasting;
 #[path = "../bindings/verbs/tests/conformance/machine.rs"]
 #[allow(dead_code, reason = "the tests of the library itself use the rest")]
 mod machine;

@@ -30,8 +30,8 @@ use crate::transport::{fork, memory};
 use crate::wire::reading::owner_stops;
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// How long a rank whose call failed waits for other processes that touch its buffers: one that has
@@ -60,7 +60,7 @@ pub struct Queue {
     /// Operations that the program made.
     pub(super) ops: MadeOps,
     /// Buffers that the program has registered.
-    pub(super) registrations: super::registrations::Registrations,
+    pub(super) registrations: Arc<super::registrations::Registrations>,
     /// Whether this rank has ever sent a message.
     pub(super) has_sent: AtomicBool,
     /// Whether the progress thread moves calls in flight while no caller does.

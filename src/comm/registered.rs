@@ -8,7 +8,7 @@
 //! registration that moves nothing is a line of the log.
 
 use super::queue::Queue;
-use super::registrations::RegisteredBuffer;
+use super::registrations::{RegisteredBuffer, RegisteredRange};
 use crate::base::{Error, Result};
 use crate::exec::CommDevice;
 use crate::transport::{fork, memory, registered};
@@ -76,7 +76,8 @@ pub(in crate::comm) unsafe fn register(
     };
     let memory = memory.transpose();
     let memory = memory.map_err(|error| queue.tells(error))?;
-    Ok(queue.registrations.add(memory))
+    let bytes = start.addr()..start.addr().saturating_add(bytes);
+    Ok(queue.registrations.add(RegisteredRange { bytes, memory }))
 }
 
 /// Ends a registration, after the last call on the buffer. Memory that no other registration
@@ -93,7 +94,8 @@ pub(in crate::comm) fn deregister(
     if fork::in_child_of_user() {
         return queue.alive();
     }
-    let Some(memory) = queue.registrations.lock().remove(&registration.0) else {
+    let found = queue.registrations.lock().remove(&registration.0);
+    let Some(found) = found else {
         let error = Error::argument(
             format!(
                 "{:#x} is no registration of this communicator: it has ended, was made with \
@@ -104,8 +106,5 @@ pub(in crate::comm) fn deregister(
         );
         return Err(queue.tells(error));
     };
-    match memory {
-        Some(memory) => registered::deregister(memory).map(drop),
-        None => Ok(()),
-    }
+    found.end(|memory| registered::deregister(memory).map(drop))
 }

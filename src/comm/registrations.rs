@@ -1,8 +1,10 @@
 //! The registrations of a communicator.
 
 use crate::base::Result;
-use crate::transport::{fork, registered};
+use crate::transport::lasting::{self, LastingMemory};
+use crate::transport::{fork, memory, registered};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -30,17 +32,34 @@ const TAG: u64 = 0x3d8e_51f0_94b7_c26b;
 const STRIDE: u64 = 0x9e37_79b9_7f4a_7c15;
 static MADE: AtomicU64 = AtomicU64::new(1);
 
-/// The registrations of a communicator: what holds their memory, if it was moved.
+/// Addresses that a registration holds.
+#[derive(Debug)]
+pub(super) struct RegisteredRange {
+    /// The range that the program gave.
+    pub bytes: Range<usize>,
+    /// Number by which its memory is held, if that was moved.
+    pub memory: Option<u64>,
+}
+
+impl RegisteredRange {
+    /// Ends it: adapters let go, and memory that was moved is given to `back`.
+    pub fn end(self, back: impl FnOnce(u64) -> Result<()>) -> Result<()> {
+        lasting::changes(&self.bytes);
+        self.memory.map_or(Ok(()), back)
+    }
+}
+
+/// The registrations of a communicator.
 #[derive(Debug, Default)]
 pub(super) struct Registrations {
-    all: Mutex<BTreeMap<u64, Option<u64>>>,
+    all: Mutex<BTreeMap<u64, RegisteredRange>>,
     /// It was said that they gain nothing.
     tells_unused: AtomicBool,
 }
 
 impl Registrations {
-    /// All, and what holds their memory.
-    pub fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Option<u64>>> {
+    /// All.
+    pub fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, RegisteredRange>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -50,10 +69,10 @@ impl Registrations {
     }
 
     /// Takes one in.
-    pub fn add(&self, memory: Option<u64>) -> RegisteredBuffer {
+    pub fn add(&self, registration: RegisteredRange) -> RegisteredBuffer {
         let count = MADE.fetch_add(1, Ordering::Relaxed);
         let number = TAG ^ count.wrapping_mul(STRIDE);
-        self.lock().insert(number, memory);
+        self.lock().insert(number, registration);
         RegisteredBuffer(number)
     }
 
@@ -61,8 +80,9 @@ impl Registrations {
     pub fn end(&self) -> Result<()> {
         let all = std::mem::take(&mut *self.lock());
         let mut ended = Ok(());
-        for memory in all.into_values().flatten() {
-            ended = ended.and(registered::deregister(memory).map(drop));
+        for one in all.into_values() {
+            let one = one.end(|memory| registered::deregister(memory).map(drop));
+            ended = ended.and(one);
         }
         ended
     }
@@ -76,6 +96,32 @@ impl Drop for Registrations {
         }
         // Not destroyed but dropped or aborted, at whatever moment: the program may be writing.
         let all = std::mem::take(&mut *self.lock());
-        all.into_values().flatten().for_each(registered::leave);
+        for one in all.into_values() {
+            // What is refused is noted.
+            let _ = one.end(|memory| {
+                registered::leave(memory);
+                Ok(())
+            });
+        }
+    }
+}
+
+impl LastingMemory for Registrations {
+    fn around(&self, data: *const u8, bytes: usize) -> Option<Range<usize>> {
+        let (start, end) = (data as usize, (data as usize).checked_add(bytes)?);
+        let holds = |range: &&Range<usize>| range.start <= start && end <= range.end;
+        let all = self.lock();
+        let found = all.values().map(|one| &one.bytes).find(holds).cloned();
+        drop(all);
+        found.or_else(|| memory::around(data, bytes))
+    }
+}
+
+/// Memory that networks are to leave alone: that of a communicator whose setting `direct` is off.
+pub(super) struct NoneLasting;
+
+impl LastingMemory for NoneLasting {
+    fn around(&self, _: *const u8, _: usize) -> Option<Range<usize>> {
+        None
     }
 }

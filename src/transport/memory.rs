@@ -7,6 +7,7 @@
 //! copy-on-write copies that peers no longer see.
 
 use super::fork::Fd;
+use super::lasting;
 use super::private::make_private;
 use super::registered::{self, Edge};
 use super::room;
@@ -33,6 +34,19 @@ struct Register {
     /// By address.
     live: BTreeMap<usize, Allocation>,
     made: u64,
+}
+
+impl Register {
+    /// The allocation that holds these bytes, with its address, unless a part of them was taken
+    /// back.
+    fn allocation(&self, address: usize, bytes: usize) -> Option<(usize, &Allocation)> {
+        let (&start, allocation) = self.live.range(..=address).next_back()?;
+        let end = (address - start).checked_add(bytes)?;
+        let last = address.checked_add(bytes.max(1))?;
+        let mut taken_back = allocation.taken_back.iter();
+        let is_shared = !taken_back.any(|part| part.start < last && address < part.end);
+        (end <= allocation.bytes && is_shared).then_some((start, allocation))
+    }
 }
 
 static REGISTER: Mutex<Register> = Mutex::new(Register {
@@ -174,7 +188,9 @@ pub fn free(address: *mut u8) -> Result<()> {
     let Some(allocation) = register.live.remove(&(address as usize)) else {
         return Err(stranger(&register.live, address as usize));
     };
+    drop(register);
     FREED.fetch_add(1, Ordering::Release);
+    lasting::changes(&(address.addr()..address.addr() + allocation.bytes));
     // SAFETY: the register held this mapping, and removing the entry made us its only owner.
     match unsafe { libc::munmap(address.cast(), allocation.bytes) } {
         0 => Ok(()),
@@ -210,19 +226,21 @@ pub fn find(address: *const u8, bytes: usize) -> Option<Found> {
     })
 }
 
+/// Addresses of the allocation that holds them.
+pub fn around(address: *const u8, bytes: usize) -> Option<Range<usize>> {
+    let register = register();
+    let (start, allocation) = register.allocation(address as usize, bytes)?;
+    Some(start..start + allocation.bytes)
+}
+
 /// The allocation that holds them.
 pub fn allocated(address: *const u8, bytes: usize) -> Option<Found> {
     let address = address as usize;
     let register = register();
-    let (start, allocation) = register.live.range(..=address).next_back()?;
-    let offset = address - start;
-    let end = offset.checked_add(bytes)?;
-    let last = address.checked_add(bytes.max(1))?;
-    let mut taken_back = allocation.taken_back.iter();
-    let is_shared = !taken_back.any(|part| part.start < last && address < part.end);
-    (end <= allocation.bytes && is_shared).then(|| Found {
+    let (start, allocation) = register.allocation(address, bytes)?;
+    Some(Found {
         number: allocation.number,
-        offset,
+        offset: address - start,
         file: Arc::clone(&allocation.file),
         may_be_written: true,
         window: 0,
@@ -248,6 +266,7 @@ pub unsafe fn take_back(start: *mut u8, bytes: usize) -> Result<()> {
         (bytes + ahead).next_multiple_of(page),
     );
     let from = start.addr();
+    lasting::changes(&(from..from + bytes));
     let mut register = register();
     let inside = register.live.range_mut(..=from).next_back();
     let inside = inside.filter(|(first, one)| from + bytes <= **first + one.bytes);

@@ -34,6 +34,7 @@ pub mod confirm;
 pub mod futex;
 pub mod gpu;
 pub mod homes;
+pub mod lasting;
 mod mapped;
 pub mod memory;
 pub mod net;

@@ -46,6 +46,7 @@ mod hazard_tests;
 mod tests;
 
 use super::fork::Fd;
+use super::lasting;
 use super::room;
 use crate::base::{Error, Result};
 use areas::FileIdentity;
@@ -179,6 +180,8 @@ pub fn register(start: *const u8, bytes: usize) -> Result<u64> {
         entry.own = Some(found.begins);
         return Ok(enter(entry));
     }
+    // Adapters would go on with the pages that are there now.
+    lasting::changes(&entry.split.inner);
     settle_left(&entry)?;
     let split = &entry.split;
     let parts = areas::movable(&areas, (&split.hull, &split.inner), ours)?;
@@ -298,6 +301,7 @@ fn end(number: u64, how: fn(&Fd, FileIdentity, &Range<usize>) -> Result<()>) -> 
     };
     let mut outcome = Ok(());
     for part in alone {
+        lasting::changes(&part);
         outcome = outcome.and(how(file, entry.identity, &part));
     }
     outcome.map(|()| true)

@@ -14,6 +14,8 @@ pub struct CarriedSlots {
     pub is_send: bool,
     /// How many.
     pub slots: u64,
+    /// Whether this rank, which reads them, says of each large token where it wants it.
+    pub wished: bool,
 }
 
 /// Carries the tokens of pairs in memory of the host.
@@ -30,8 +32,8 @@ pub trait Carrier: Send + Sync {
     /// operation, and the bytes of an element.
     fn announce(&self, launch: u64, dtype: i32, operation: i32, element_bytes: usize);
     /// The payload of the token at slot count `position` from `peer`, if it has so many bytes, had
-    /// best be put at `place`. That place is the carrier's until the token has been published, or
-    /// the communicator has stopped.
+    /// best be put at `place`, or in its slot if that is null. That place is the carrier's until
+    /// the token has been published, or the communicator has stopped.
     fn want(&self, peer: usize, channel: usize, position: u64, place: *mut u8, bytes: usize);
 }
 

@@ -4,7 +4,7 @@
 //! the counters of the devices. It runs in the virtual machine of `tests/softroce`; elsewhere each
 //! test says that it is skipped.
 
-use super::{checked, machine, support};
+use super::{checked, lasting, machine, support};
 use kolo::base::Code;
 use kolo::bootstrap::{NetSettings, UniqueId};
 use kolo::comm::RawCalls;
@@ -25,6 +25,12 @@ const MANY: &[usize] = &[0, 1, 7, 1000, 4097, 70_000];
 
 /// Word for what ranks do besides the collectives of [`FEW`] or [`MANY`].
 const LOOP: &str = "loop";
+
+/// Words for messages from and into memory that stays where it is: every kind of call, and calls
+/// that are broken off, by somebody else or by rank 0.
+const LASTING: &str = "lasting";
+const LASTING_LOOP: &str = "lasting loop";
+const LASTING_ABORT: &str = "lasting abort";
 
 /// A process that is a node.
 struct Node {
@@ -108,7 +114,9 @@ fn node() {
     let byte = |at: usize| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap();
     let id = UniqueId::from_bytes(std::array::from_fn(byte)).unwrap();
     let task = text(TASK);
-    let config = support::on_node(node, &[("buffsize", "64K")]);
+    let small = [("buffsize", "64K")];
+    let lasts = task.starts_with(LASTING);
+    let config = support::on_node(node, if lasts { &[] } else { &small });
     let first = if node == 0 { 0 } else { ranks[0] };
     std::thread::scope(|scope| {
         for rank in first..first + ranks[node] {
@@ -119,6 +127,9 @@ fn node() {
                 assert_eq!(comm.network_name(), Some("verbs"));
                 match task.as_str() {
                     LOOP => until_it_breaks(&comm),
+                    LASTING => support::with(&comm, lasting::everything),
+                    LASTING_LOOP => lasting::until_it_breaks(comm, false),
+                    LASTING_ABORT => lasting::until_it_breaks(comm, rank == 0),
                     "many" => support::with(&comm, |comm| checked::everything(comm, MANY)),
                     _ => support::with(&comm, |comm| checked::everything(comm, FEW)),
                 }
@@ -174,6 +185,21 @@ fn carries_everything_over_several_queue_pairs() {
         ];
         carries([1, 1], "many", MANY, &settings);
     }
+}
+
+/// Nothing is copied from and into memory that is registered or of koloMemAlloc; and nothing of
+/// the devices is left.
+#[test]
+fn memory_that_lasts_is_read_where_it_lies() {
+    if !machine::is_here() {
+        return;
+    }
+    let regions = || machine::command("rdma resource show mr").lines().count();
+    let before = regions();
+    for node in start([1, 1], LASTING, &[]) {
+        node.end();
+    }
+    assert_eq!(regions(), before);
 }
 
 /// Threads of one process are the nodes, and channels spread over both devices.
@@ -295,5 +321,45 @@ mod faults {
             assert!(said.contains(part), "{part}: {said}");
         }
         stays.end();
+    }
+
+    fn regions() -> usize {
+        machine::command("rdma resource show mr").lines().count()
+    }
+
+    /// In the middle of messages that are read from where they lie.
+    #[test]
+    fn a_peer_that_is_killed_while_it_lends() {
+        if !machine::is_here() {
+            return;
+        }
+        let before = regions();
+        let settings = [("KOLO_IB_TIMEOUT", "14")];
+        let [mut stays, mut goes] = start([1, 1], LASTING_LOOP, &settings);
+        stays.hear("on our way");
+        goes.child.kill().unwrap();
+        let (said, took) = broken(&mut stays, Instant::now());
+        assert!(took < Duration::from_secs(10), "{took:?}");
+        assert!(said.contains("rank 1"), "{said}");
+        stays.end();
+        drop(goes);
+        assert_eq!(regions(), before);
+    }
+
+    #[test]
+    fn an_abort_while_messages_are_read() {
+        if !machine::is_here() {
+            return;
+        }
+        let before = regions();
+        let mut nodes = start([1, 1], LASTING_ABORT, &[]);
+        for node in &mut nodes {
+            let (said, took) = broken(node, Instant::now());
+            assert!(took < Duration::from_secs(30), "{took:?}: {said}");
+        }
+        for node in nodes {
+            node.end();
+        }
+        assert_eq!(regions(), before);
     }
 }

@@ -51,6 +51,10 @@ pub trait Inspect {
     /// taken over since the beginning; `None` where all ranks are on one node. It may be printed.
     fn network_picture(&self) -> Option<live::Picture>;
 
+    /// Bytes of payload to and from other nodes that kolo has copied, by way of slots; 0 for what
+    /// went from and to where it lies.
+    fn network_copied(&self) -> u64;
+
     /// Connections that this rank has made for other ranks of its node, which send through it.
     fn proxied_connections(&self) -> usize;
 
@@ -143,6 +147,10 @@ impl Inspect for Communicator {
 
     fn network_picture(&self) -> Option<live::Picture> {
         self.queue.links().map(live::picture)
+    }
+
+    fn network_copied(&self) -> u64 {
+        self.queue.links().map(live::copied).unwrap_or_default()
     }
 
     fn proxied_connections(&self) -> usize {

@@ -355,6 +355,7 @@ pub(in crate::comm) fn with_settings(
         inherited: means.net,
         channels: agreed.channels.map(Arc::new),
         stages: device::stages(&settings, devices, is_one_node)?,
+        registrations: Arc::default(),
     };
     let has_kin = is_one_node && nodes.count() == 1;
     let kin = has_kin.then(|| shared.kin((places, &nodes, kind), &deaths, devices));

@@ -171,10 +171,10 @@ pub(in crate::comm) fn make(
     let parent = &child.parent;
     let several = || Error::internal("a child of a parent on several nodes");
     let kin = parent.kin.as_ref().ok_or_else(several)?;
+    let _acting = Acting::rank(Rank(child.me));
     let region = Region::of(kin, region)?;
     let (members, me) = (child.members, child.me as usize);
     let places = kin.places_of(members);
-    let _acting = Acting::rank(Rank(child.me));
     let local: Vec<&RankPlace> = places.iter().collect();
     let crowding = topo::crowding(&local);
     let inputs = tuning::heard(&tuning::seen(&settings, crowding), &settings, &places)?;
@@ -182,7 +182,6 @@ pub(in crate::comm) fn make(
     let layout = layout::layout(&settings, places.len() as u32, true);
     let (segment, node) = memory(region, (layout, me), nonce, parent.node.fencing())?;
     let node = node.homed_at(layout::homes(Rank(child.me), &places));
-
     let deaths = Arc::<Deaths>::default();
     let in_first = kin.in_first_of(members);
     kin.first.adopt(&deaths, Arc::clone(&in_first));
@@ -196,6 +195,7 @@ pub(in crate::comm) fn make(
         inherited: None,
         channels: None,
         stages: None,
+        registrations: Arc::default(),
     };
     let stores = stores::of_child(kin.stores, &settings, &local, crowding);
     let direct = executor::direct(&party, services.clone(), Mark::new(meet::draw()?), None);

@@ -77,7 +77,7 @@ pub(in crate::comm) fn put_together(party: &Party, mut made: Made) -> Arc<Queue>
         health,
         exec: crate::comm::flight::lock::OwnerLock::new(made.exec),
         ops: MadeOps::default(),
-        registrations: Default::default(),
+        registrations: Arc::clone(&party.registrations),
         has_sent: AtomicBool::new(false),
         thread_progress,
         kin: made.kin,

@@ -2,6 +2,7 @@
 
 use crate::base::Rank;
 use crate::bootstrap::Bootstrap;
+use crate::comm::registrations::{NoneLasting, Registrations};
 use crate::config::{self, Settings};
 use crate::proxy::net::{Setup, Taking};
 use crate::topo::channels::Channels;
@@ -33,6 +34,8 @@ pub(in crate::comm) struct Party<'a> {
     pub channels: Option<Arc<Channels>>,
     /// Where the connections of devices to other nodes lie.
     pub stages: Option<Arc<Stages>>,
+    /// Buffers that the program will register.
+    pub registrations: Arc<Registrations>,
 }
 
 impl Party<'_> {
@@ -60,6 +63,11 @@ impl Party<'_> {
             taking: Taking {
                 every: self.settings.proxy_append_every(),
                 batch: self.settings.proxy_append_batch() as usize,
+            },
+            lasting: if self.settings.direct() {
+                self.registrations.clone()
+            } else {
+                Arc::new(NoneLasting)
             },
         }
     }

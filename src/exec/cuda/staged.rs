@@ -25,6 +25,7 @@ impl StagedUse {
             channel: self.channel,
             is_send: self.is_send,
             slots: self.tokens * window.rounds() * u64::from(window.slices()),
+            wished: false,
         }
     }
 }

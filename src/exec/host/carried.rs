@@ -49,9 +49,10 @@ impl Carried {
         self.launches
     }
 
-    /// Says that `slots` slots will pass over a connection. Nobody but the two ranks needs to know
-    /// that of connections within the node.
-    pub fn expect(&self, launch: u64, used: &ConnectionUse, slots: u64) {
+    /// Says that `slots` slots will pass over a connection, and whether executors say where they
+    /// want large tokens. Nobody but the two ranks needs to know that of connections within the
+    /// node.
+    pub fn expect(&self, launch: u64, used: &ConnectionUse, slots: u64, wished: bool) {
         let Link::Pair {
             writer,
             reader,
@@ -68,6 +69,7 @@ impl Carried {
                 channel,
                 is_send,
                 slots,
+                wished,
             };
             carrier.expect(launch, slots);
         }

@@ -390,7 +390,7 @@ impl Bundle {
         let (me, launch) = (wires.me(), wires.carried.number_launch());
         for peer in (0..wires.ranks()).filter(|&peer| peer != me) {
             let (_, used) = open(wires, peer, Direction::Recv, placing)?;
-            wires.carried.expect(launch, &used, 1);
+            wires.carried.expect(launch, &used, 1, false);
         }
         Ok(())
     }
@@ -425,7 +425,7 @@ impl Bundle {
             if !std::mem::replace(&mut listed.begun, true) {
                 let (link, direction) = (moving.link, order.direction);
                 let used = ConnectionUse { link, direction };
-                wires.carried.expect(launch, &used, 1);
+                wires.carried.expect(launch, &used, 1, false);
             }
             // SAFETY: our caller's promise.
             let moved = unsafe { moving.try_token(order, wires, tracer)? };

@@ -124,7 +124,9 @@ impl LaneRun {
         let slots = window.rounds() * u64::from(window.slices() * slice);
         for &(index, tokens) in &launch.plan.lane_carried[lane] {
             let used = launch.plan.connections()[index].connection_use();
-            wires.carried.expect(launch.number, &used, tokens * slots);
+            let wished = launch.straight && launch.plan.is_inlet[index];
+            let slots = tokens * slots;
+            wires.carried.expect(launch.number, &used, slots, wished);
         }
         Ok(())
     }

@@ -6,8 +6,8 @@ use super::trials::StoreTrial;
 use super::wires::Wires;
 use crate::base::{Error, Result, clock};
 use crate::exec::reach::PeerBuffers;
-use crate::plan::analysis::direct;
 use crate::plan::analysis::outlets::{self, Outlets};
+use crate::plan::analysis::{direct, inlets};
 use crate::plan::window::{Binding, Geometry};
 use crate::plan::{Direction, Operand, Plan, Program, Protocol, Window};
 use crate::wire::carrier::Carrier;
@@ -41,6 +41,8 @@ pub struct Bound {
     pub lane_handed: Vec<Vec<PortId>>,
     /// Which connections lead to other nodes; empty where none does.
     pub is_remote: Vec<bool>,
+    /// From which of them every large token may be received where the output is; empty likewise.
+    pub is_inlet: Vec<bool>,
     /// Which lanes have such connections.
     pub lane_is_remote: Vec<bool>,
     /// Outlets of each lane, out of place and in place: what its steps may send straight from the
@@ -123,6 +125,7 @@ impl Bound {
             wires.mates.read_each_other && ports.is_of_slots(*end) && !is_remote(end)
         };
         Ok(Bound {
+            is_inlet: inlets::inlets(&plan, &remote),
             is_remote: remote,
             lane_is_remote,
             outlets,

@@ -32,5 +32,7 @@ pub fn want(slice: Slice, step: &Step, wires: &mut Wires, index: usize, ahead: u
     {
         let place = slice.place(dst, chunk);
         wires.want(plan.ends[index], ahead, place, bytes);
+    } else if plan.is_inlet[index] {
+        wires.want(plan.ends[index], ahead, std::ptr::null_mut(), 0);
     }
 }

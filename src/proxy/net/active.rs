@@ -51,6 +51,8 @@ pub struct Op {
     pub channel: u16,
     /// Slots that will pass.
     pub slots: u64,
+    /// Whether the reader says of each large token where it wants it.
+    pub wished: bool,
 }
 
 /// One op on its connection.
@@ -64,6 +66,8 @@ pub(super) struct Sub {
     pub start: u64,
     /// Slots of the connection up to its last one.
     pub end: u64,
+    /// See [`Op::wished`].
+    pub wished: bool,
     pub done: bool,
     /// Steps, as a profiler hears of them.
     pub steps: Steps,
@@ -135,6 +139,7 @@ impl Active {
             channel: op.channel,
             start,
             end: *covered,
+            wished: op.wished,
             done: false,
             steps: Steps::from(start),
         };
@@ -185,6 +190,7 @@ mod tests {
                 peer: Rank(peer),
                 channel: 0,
                 slots: 20,
+                wished: false,
             };
             active.append(&op, peer as usize, &mut Trace::default());
             depths.push(active.list[0].depth());
@@ -208,6 +214,7 @@ mod tests {
                     peer: Rank(peer),
                     channel: 0,
                     slots: 3,
+                    wished: false,
                 };
                 active.append(&op, peer as usize, &mut Trace::default());
             }
@@ -235,6 +242,7 @@ mod tests {
             peer: Rank(0),
             channel: 0,
             slots: 3,
+            wished: false,
         };
         active.append(&other, 0, &mut Trace::default());
         let last = active.list.back().unwrap();

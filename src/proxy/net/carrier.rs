@@ -30,6 +30,7 @@ impl Carrier for Links {
             peer: Rank(slots.peer),
             channel: slots.channel,
             slots: slots.slots,
+            wished: slots.wished,
         };
         if slots.is_send && self.is_proxied(usize::from(slots.channel)) {
             self.busy.fetch_add(1, Ordering::Relaxed);

@@ -1,7 +1,8 @@
 //! How the connections of an engine end.
 
-use super::link::{RecvLink, SendLink};
+use super::link::SendLink;
 use super::meet::Outgoing;
+use super::recv_link::RecvLink;
 use crate::base::clock::{self, Moment};
 use crate::base::turns;
 use crate::proxy::patience::END_LATE;

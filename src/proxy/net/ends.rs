@@ -6,6 +6,7 @@ use super::local::{Inbox, Outbox};
 use super::rails::{Rail, Rails};
 use crate::base::{Error, Rank, Result};
 use crate::proxy::service::{Caller, Elsewhere};
+use crate::transport::lasting::LastingMemory;
 use crate::transport::net::{Connecting, Handle, Net};
 use crate::wire::pair::{PairReceiver, PairSender};
 use crate::wire::stage::{StageReader, StageSource, StageWriter};
@@ -40,6 +41,8 @@ pub(super) struct Ends {
     pub slot_bytes: usize,
     /// Slots of a token.
     pub slice: u64,
+    /// Knows which memory of the program stays where it is.
+    pub lasting: Arc<dyn LastingMemory>,
 }
 
 impl Ends {
@@ -191,6 +194,8 @@ pub struct Setup {
     pub slice: u32,
     /// How ops that were posted are taken over.
     pub taking: Taking,
+    /// Knows which memory of the program stays where it is.
+    pub lasting: Arc<dyn LastingMemory>,
 }
 
 /// Which of what a rank sends goes through other ranks of its node.

@@ -14,20 +14,17 @@
 //! Buffers are posted ahead of the calls that will want them, as far as slots are free: so the
 //! first token of a call need not wait until the peer has heard that its receiver is there.
 
-use super::counts::{Counts, SLOTS};
-use super::local::{Inbox, Outbox};
+use super::counts::Counts;
+use super::local::Outbox;
 use super::token::{Trailer, message_bytes};
 use super::trace::{Phase, Trace};
-use super::wanted::Wanted;
-use crate::base::{Error, Rank, Result};
+use crate::base::{Rank, Result};
 use crate::plan::Direction;
-use crate::transport::net::{AT_ONCE, Receive, RecvComm, Region, Request, SendComm};
+use crate::transport::lasting::LastingMemory;
+use crate::transport::net::{AT_ONCE, Region, Request, SendComm};
 use crate::wire::line::{INLINE_BYTES, LINES, SMALL_BYTES};
-use crate::wire::pair::STRAIGHT_BYTES;
 use std::collections::VecDeque;
-
-/// Messages for which the time of a system call counts more than that of their bytes.
-const SHORT_MESSAGE: usize = 4096;
+use std::sync::Arc;
 
 /// Facts about a connection that hold for both of its ends.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +49,7 @@ pub(super) enum Went {
 }
 
 impl Went {
-    fn of(tokens: bool, bytes: bool) -> Went {
+    pub fn of(tokens: bool, bytes: bool) -> Went {
         match (tokens, bytes) {
             (true, _) => Went::Token,
             (false, true) => Went::Part,
@@ -71,6 +68,10 @@ pub(super) struct SendLink {
     posted: u64,
     transmitted: u64,
     done: u64,
+    /// Up to here payload that the network does not take from where it lies is in its slot.
+    filled: u64,
+    /// Bytes of payload that passed slots.
+    copied: u64,
 }
 
 impl SendLink {
@@ -78,8 +79,14 @@ impl SendLink {
     ///
     /// # Errors
     /// Where the network cannot register the slots.
-    pub fn new(shape: Shape, memory: Outbox, mut comm: Box<dyn SendComm>) -> Result<Self> {
+    pub fn new(
+        shape: Shape,
+        memory: Outbox,
+        mut comm: Box<dyn SendComm>,
+        lasting: &Arc<dyn LastingMemory>,
+    ) -> Result<Self> {
         let bytes = shape.slot_bytes * LINES;
+        comm.reach(lasting);
         // SAFETY: the slots stay mapped as long as the communicator, which closes its links first.
         let region = unsafe { comm.register(memory.slot(0), bytes)? };
         Ok(SendLink {
@@ -91,7 +98,14 @@ impl SendLink {
             posted: 0,
             transmitted: 0,
             done: 0,
+            filled: 0,
+            copied: 0,
         })
+    }
+
+    /// Bytes of payload that passed slots.
+    pub fn copied(&self) -> u64 {
+        self.copied
     }
 
     /// Slots that the writer has back.
@@ -135,14 +149,16 @@ impl SendLink {
             if !self.memory.ready(ahead) {
                 break;
             }
-            let straight = self.memory.elsewhere(ahead);
+            let straight = self.straight(ahead);
             let Some(request) = self.transmit(ahead, straight)? else {
                 break;
             };
-            handed += self.memory.arrival(ahead).ack;
+            let bytes = self.memory.arrival(ahead).ack;
+            handed += bytes;
             self.requests.push_back(request);
-            if straight.is_some() {
-                note(Phase::Straight, self.transmitted + slice);
+            match straight {
+                Some(_) => note(Phase::Straight, self.transmitted + slice),
+                None => self.copied += bytes,
             }
             self.transmitted += slice;
             note(Phase::Transmitted, self.transmitted);
@@ -158,6 +174,26 @@ impl SendLink {
         }
         let tokens = before != (self.transmitted, self.done);
         Ok(Went::of(tokens, carried != self.comm.carried()))
+    }
+
+    /// Where the payload of the next token lies, if the network takes it from there. Where it does
+    /// not, the slot gets it.
+    fn straight(&mut self, ahead: u32) -> Option<*mut u8> {
+        if self.transmitted < self.filled {
+            // The address that was in the slot is not there any more.
+            return None;
+        }
+        let data = self.memory.elsewhere(ahead)?;
+        let bytes = self.memory.arrival(ahead).ack as usize;
+        if self.comm.sends_from(data, bytes) {
+            return Some(data);
+        }
+        let slot = self.memory.slot(ahead.into());
+        // SAFETY: whoever published the token leaves its payload alone until it is given back; its
+        // slot has room for it, and is this end's until then.
+        unsafe { std::ptr::copy_nonoverlapping(data.cast_const(), slot, bytes) };
+        self.filled = self.transmitted + self.shape.slice;
+        None
     }
 
     /// Hands the next token, `ahead` slots behind the oldest one that was not given back, to the
@@ -207,262 +243,6 @@ impl SendLink {
     /// Ends the connection.
     pub fn close(self) -> Result<()> {
         self.comm.close()
-    }
-}
-
-/// A message that is here.
-struct Here {
-    length: usize,
-    /// Where its payload lies, if not in its slot.
-    elsewhere: Option<*mut u8>,
-}
-
-/// The receiving end.
-pub(super) struct RecvLink {
-    shape: Shape,
-    memory: Inbox,
-    comm: Box<dyn RecvComm>,
-    region: Region,
-    requests: VecDeque<Request>,
-    /// Where the payload of the first request goes if not to its slot, and its length.
-    diverted: Option<(*mut u8, usize)>,
-    /// Messages that are here, and what is to be tested before they may be read.
-    flushing: VecDeque<(Here, Option<Request>)>,
-    posted: u64,
-    received: u64,
-    /// Length of the message that was received last.
-    last_length: usize,
-    transmitted: u64,
-    done: u64,
-    /// Why nothing can be posted any more.
-    broken: Option<Error>,
-}
-
-// SAFETY: the places to which payload is diverted belong to the link until it is published,
-// whichever thread drives it; everything else is owned.
-unsafe impl Send for RecvLink {}
-
-impl RecvLink {
-    /// Over a connection that was made for it.
-    ///
-    /// # Errors
-    /// Where the network cannot register the slots.
-    pub fn new(shape: Shape, memory: Inbox, mut comm: Box<dyn RecvComm>) -> Result<Self> {
-        let bytes = shape.slot_bytes * LINES;
-        // SAFETY: the slots stay mapped as long as the communicator, which closes its links first.
-        let region = unsafe { comm.register(memory.slot(0), bytes)? };
-        Ok(RecvLink {
-            shape,
-            memory,
-            comm,
-            region,
-            requests: VecDeque::with_capacity(LINES),
-            diverted: None,
-            flushing: VecDeque::with_capacity(LINES),
-            posted: 0,
-            received: 0,
-            last_length: 0,
-            transmitted: 0,
-            done: 0,
-            broken: None,
-        })
-    }
-
-    /// Slots that the reader has given back.
-    pub fn done(&self) -> u64 {
-        self.done
-    }
-
-    /// How far it is.
-    pub fn counts(&self) -> Counts {
-        Counts {
-            posted: self.posted,
-            full: self.received,
-            transmitted: self.transmitted,
-            done: self.done,
-        }
-    }
-
-    /// Posts buffers for the slots that are free, however many tokens are expected.
-    ///
-    /// # Errors
-    /// Of the network.
-    fn post(&mut self, trace: &mut Trace) -> Result<()> {
-        let Shape { slice, peer, .. } = self.shape;
-        // Each posting is a word to the sender: many slots at a time, while it has others. Where
-        // messages are short, a word costs as much as one of them.
-        let many = match self.last_length <= SHORT_MESSAGE {
-            true => SLOTS * 3 / 4,
-            false => SLOTS / 2,
-        };
-        let few = self.posted - self.received > 0 && self.done + SLOTS - self.posted < many;
-        if few {
-            return Ok(());
-        }
-        while self.posted < self.done + SLOTS {
-            let receive = self.buffer(self.posted);
-            // SAFETY: the slot is free, by the reader's credit, and stays so until what arrives in
-            // it is published and given back.
-            let Some(request) = (unsafe { self.comm.irecv(&[receive])? }) else {
-                break;
-            };
-            self.requests.push_back(request);
-            self.posted += slice;
-            trace.note(Direction::Recv, peer, Phase::Posted, self.posted);
-        }
-        self.comm.announce();
-        Ok(())
-    }
-
-    /// The buffer at a slot count that is not published yet.
-    fn buffer(&self, position: u64) -> Receive {
-        Receive {
-            data: self.memory.slot(position - self.transmitted),
-            capacity: self.shape.slot_bytes * self.shape.slice as usize,
-            tag: 0,
-            region: self.region,
-        }
-    }
-
-    /// Posts buffers as [`RecvLink::post`] does, but keeps the error until a token is wanted that
-    /// cannot come any more. The writer may have said goodbye already, behind the tokens for
-    /// buffers that it has heard of.
-    pub fn post_ahead(&mut self, trace: &mut Trace) {
-        if self.broken.is_none()
-            && let Err(error) = self.post(trace)
-        {
-            self.broken = Some(error);
-        }
-    }
-
-    /// One look at each phase, for tokens up to slot `end`, of which one may be wanted elsewhere
-    /// than in its slot.
-    ///
-    /// # Errors
-    /// Of the network, or a message that is no token of this connection.
-    pub fn progress(&mut self, end: u64, wanted: &Wanted, trace: &mut Trace) -> Result<Went> {
-        let before = (self.transmitted, self.done);
-        let carried = self.comm.carried();
-        let Shape { slice, peer, .. } = self.shape;
-        let given = self.memory.given();
-        while self.done < given {
-            self.done += slice;
-            trace.note(Direction::Recv, peer, Phase::Done, self.done);
-        }
-        self.post_ahead(trace);
-        // A peer may close when it has sent what it was to send: buffers that were posted ahead of
-        // the last token are no reason to complain.
-        while self.received < end
-            && let Some(request) = self.requests.front()
-        {
-            if self.diverted.is_none() && slice == 1 {
-                let comm = &mut *self.comm;
-                self.diverted = wanted.at(self.received).filter(|&(data, bytes)| {
-                    // SAFETY: who wants it there leaves the place to this end until it is
-                    // published.
-                    unsafe { comm.divert(request, data, bytes, message_bytes(bytes)) }
-                });
-            }
-            let Some(received) = self.comm.test(request)? else {
-                break;
-            };
-            self.requests.pop_front();
-            let length = received.bytes().first().copied().unwrap_or(0);
-            let flush = self.comm.flush(&[self.buffer(self.received)])?;
-            // A message of another length has not been diverted.
-            let diverted = self.diverted.take();
-            let fits = diverted.filter(|&(_, bytes)| message_bytes(bytes) == length);
-            let elsewhere = fits.map(|(data, _)| data);
-            self.last_length = length;
-            self.flushing.push_back((Here { length, elsewhere }, flush));
-            self.received += slice;
-            trace.note(Direction::Recv, peer, Phase::Received, self.received);
-            // The reader is asked first where it wants the next one.
-            if length >= STRAIGHT_BYTES {
-                break;
-            }
-        }
-        if self.received < end && self.requests.is_empty() {
-            self.broken.clone().map_or(Ok(()), Err)?;
-        }
-        self.publish_flushed(trace)?;
-        let tokens = before != (self.transmitted, self.done);
-        Ok(Went::of(tokens, carried != self.comm.carried()))
-    }
-
-    /// Publishes, in order, what is here and may be read.
-    fn publish_flushed(&mut self, trace: &mut Trace) -> Result<()> {
-        let Shape { slice, peer, .. } = self.shape;
-        while let Some((_, flush)) = self.flushing.front() {
-            if let Some(request) = flush
-                && self.comm.test(request)?.is_none()
-            {
-                break;
-            }
-            let Some((here, _)) = self.flushing.pop_front() else {
-                break;
-            };
-            trace.note(
-                Direction::Recv,
-                peer,
-                Phase::Flushed,
-                self.transmitted + slice,
-            );
-            if here.elsewhere.is_some() {
-                trace.note(
-                    Direction::Recv,
-                    peer,
-                    Phase::Straight,
-                    self.transmitted + slice,
-                );
-            }
-            self.publish(&here)?;
-            self.transmitted += slice;
-            trace.note(Direction::Recv, peer, Phase::Transmitted, self.transmitted);
-        }
-        Ok(())
-    }
-
-    /// Publishes the message in the next slot to the local reader.
-    fn publish(&mut self, here: &Here) -> Result<()> {
-        let length = here.length;
-        let slot = self.memory.slot(0);
-        // SAFETY: the message is in the slot, which nobody writes before it is published.
-        let trailer = unsafe { Trailer::read(slot, length) };
-        let trailer = trailer.filter(|trailer| trailer.position == self.transmitted);
-        let Some(Trailer {
-            bytes, signature, ..
-        }) = trailer
-        else {
-            return Err(Error::remote(
-                self.shape.peer,
-                format!(
-                    "rank {} sent {length} bytes on channel {} that are not the token at {}",
-                    self.shape.peer, self.shape.channel, self.transmitted
-                ),
-                "let all ranks use the same version of kolo; if they do, switch on \
-                 KOLO_NET_CHECKSUM to see whether the network changes data",
-            ));
-        };
-        if let Some(data) = here.elsewhere {
-            // SAFETY: the payload was received there, where the reader wants it.
-            unsafe { self.memory.publish_elsewhere(data, bytes, signature) };
-            return Ok(());
-        }
-        self.memory
-            .publish(self.shape.slice as u32, bytes, signature);
-        Ok(())
-    }
-
-    /// Adds what a `poll` may sleep on.
-    pub fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
-        self.comm.watch(set)
-    }
-
-    /// Ends the connection; buffers that were posted ahead are given up.
-    pub fn close(self) {
-        // It says that buffers were posted, which is as it should be.
-        let _ = self.comm.close();
     }
 }
 

@@ -6,11 +6,12 @@ use super::counts::Counts;
 use super::ends::{Ends, Handles, Setup, Through};
 use super::fold::{Fold, FoldLink, Foldings};
 use super::fold_links::{FoldedSub, fold, fold_of};
-use super::link::{RecvLink, Went};
+use super::link::Went;
 use super::meet::{Arrivals, Outgoing};
 use super::open::Open;
 use super::profile::Profiler;
 use super::rails::{Rail, Rails};
+use super::recv_link::RecvLink;
 use super::trace::Trace;
 use super::wanted::Wanted;
 use crate::base::{Error, Rank, Result};
@@ -95,6 +96,7 @@ impl Links {
                 begun: Mutex::default(),
                 slot_bytes: setup.slot_bytes,
                 slice: u64::from(setup.slice.max(1)),
+                lasting: setup.lasting,
             },
             bell: setup.bell,
             posted: ArrayQueue::new(QUEUE),
@@ -367,7 +369,7 @@ impl Links {
                     (_, Direction::Recv) => match &mut incoming[sub.link] {
                         None => Ok((false, 0)),
                         Some(link) => {
-                            let went = link.progress(sub.end, &self.wanted[sub.link], trace);
+                            let went = link.progress(sub, &self.wanted[sub.link], trace);
                             went.map(|went| (self.tell_of(went), link.done()))
                         }
                     },

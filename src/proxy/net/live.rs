@@ -154,6 +154,17 @@ pub fn connections(links: &Links) -> (usize, usize) {
     (sending, state.incoming.iter().flatten().count())
 }
 
+/// Bytes of payload that passed slots of this rank's connections, both ways.
+pub fn copied(links: &Links) -> u64 {
+    let state = links.lock();
+    let sent = state.outgoing.iter().flatten().map(|link| match &**link {
+        Outgoing::Up(link) => link.copied(),
+        _ => 0,
+    });
+    let received = state.incoming.iter().flatten().map(|link| link.copied());
+    sent.chain(received).sum()
+}
+
 /// Pictures what is under way. It looks, and moves nothing.
 pub fn picture(links: &Links) -> Picture {
     let mut state = links.lock();

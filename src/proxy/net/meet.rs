@@ -8,7 +8,8 @@
 //! a greeting carries a tag that follows from it and from all else that is said.
 
 use super::ends::Ends;
-use super::link::{RecvLink, SendLink, Shape};
+use super::link::{SendLink, Shape};
+use super::recv_link::RecvLink;
 use crate::base::clock::{self, Moment};
 use crate::base::{Error, Rank, Result};
 use crate::transport::net::{Connecting, Handle, Listener, Receive, RecvComm, Request, SendComm};
@@ -144,7 +145,7 @@ impl Outgoing {
                         return Ok(false);
                     }
                     let memory = ends.reading(shape)?;
-                    Outgoing::Up(SendLink::new(shape, memory, comm)?)
+                    Outgoing::Up(SendLink::new(shape, memory, comm, &ends.lasting)?)
                 }
                 Outgoing::Up(link) => {
                     *self = Outgoing::Up(link);
@@ -258,7 +259,8 @@ impl Arrivals {
                     let wanted = wanted.and_then(|it| expects(ends, &it));
                     match wanted {
                         Some(shape) => {
-                            let link = RecvLink::new(shape, ends.writing(shape)?, comm)?;
+                            let memory = ends.writing(shape)?;
+                            let link = RecvLink::new(shape, memory, comm, &ends.lasting)?;
                             take(shape, link)?;
                         }
                         None => drop(comm),

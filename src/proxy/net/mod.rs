@@ -48,6 +48,7 @@ mod open;
 pub mod profile;
 pub mod proxied;
 mod rails;
+mod recv_link;
 mod token;
 pub mod trace;
 mod wanted;

@@ -10,6 +10,7 @@ use super::{Links, Open, SPARE_BYTES, Setup, Taking, Through, live};
 use crate::base::Rank;
 use crate::plan::Direction;
 use crate::proxy::progress::Pass;
+use crate::transport::lasting::LastingMemory;
 use crate::transport::net::Net;
 use crate::transport::net::socket::{SocketNet, SocketOptions};
 use crate::transport::node::NodeMemory;
@@ -28,6 +29,7 @@ fn sent(peer: u32, slots: u64) -> CarriedSlots {
         channel: 0,
         is_send: true,
         slots,
+        wished: false,
     }
 }
 
@@ -36,6 +38,15 @@ fn received(peer: u32, slots: u64) -> CarriedSlots {
     CarriedSlots {
         is_send: false,
         ..sent(peer, slots)
+    }
+}
+
+/// No memory of the program stays where it is.
+struct Nothing;
+
+impl LastingMemory for Nothing {
+    fn around(&self, _: *const u8, _: usize) -> Option<std::ops::Range<usize>> {
+        None
     }
 }
 
@@ -81,6 +92,7 @@ fn setup(net: &Arc<dyn Net>, node: &NodeMemory, me: usize, slice: u32) -> Setup 
         slot_bytes: SLOT_BYTES + SPARE_BYTES,
         slice,
         taking: Taking::default(),
+        lasting: Arc::new(Nothing),
     }
 }
 

@@ -32,7 +32,7 @@ impl Wanted {
     }
 
     /// The payload of the token at slot count `position`, if it has so many bytes, is wanted at
-    /// `data`.
+    /// `data`, or in its slot if that is null.
     pub fn want(&self, position: u64, (data, bytes): (*mut u8, usize)) {
         self.data.store(data, Ordering::Relaxed);
         self.bytes.store(bytes, Ordering::Relaxed);

@@ -124,6 +124,7 @@ pub fn start_came(state: &mut State, link: u64, frame: &Frame) -> bool {
             peer: Rank(frame.peer),
             channel,
             slots: frame.slots,
+            wished: false,
         };
         let from = Rank(frame.rank);
         state.started.push(Started { proxy, from, op });

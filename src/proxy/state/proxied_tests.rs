@@ -69,6 +69,7 @@ fn what_a_known_rank_sends_is_handed_over() {
         peer: Rank(7),
         channel: 1,
         slots: 11,
+        wished: false,
     };
     assert_eq!(*recorder.started.lock().unwrap(), [(Rank(3), op)]);
     // Not for a rank that is not on this link, nor for one that has left.
@@ -128,6 +129,7 @@ fn calls_of_this_process_need_no_socket() {
         peer: Rank(5),
         channel: 0,
         slots: 2,
+        wished: false,
     };
     let started = proxied::start(&mut state, through(0), &op);
     // By the service thread, as the caller holds locks.

@@ -30,10 +30,12 @@ pub mod plugin;
 mod regions;
 pub mod socket;
 
+use super::lasting::LastingMemory;
 use crate::base::{Error, Result, turns};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// Largest handle in bytes.
 pub const HANDLE_BYTES: usize = 128;
@@ -266,6 +268,7 @@ pub struct Receive {
 pub struct Received {
     bytes: [usize; MAX_RECEIVES],
     count: usize,
+    is_diverted: bool,
 }
 
 impl Received {
@@ -277,6 +280,19 @@ impl Received {
             received.count += 1;
         }
         received
+    }
+
+    /// Says whether the message went to where it was diverted.
+    pub fn diverted(self, is_diverted: bool) -> Received {
+        Received {
+            is_diverted,
+            ..self
+        }
+    }
+
+    /// Whether the message went to where [`RecvComm::divert`] said.
+    pub fn is_diverted(&self) -> bool {
+        self.is_diverted
     }
 
     /// One number of bytes for each buffer.
@@ -316,9 +332,17 @@ pub trait SendComm: Send {
         region: Region,
     ) -> Result<Option<Request>>;
 
+    /// Learns which memory of the program stays where it is, before the first message.
+    fn reach(&mut self, _lasting: &Arc<dyn LastingMemory>) {}
+
+    /// Whether [`SendComm::isend_with_tail`] takes these bytes from where they lie.
+    fn sends_from(&mut self, _data: *const u8, _bytes: usize) -> bool {
+        true
+    }
+
     /// Sends as [`SendComm::isend`] does, with a copy of `tail` behind the bytes at `data`, from
-    /// memory that need not be registered. Only where [`Net::takes_parts`], and at most
-    /// [`MAX_TAIL`] bytes.
+    /// memory that need not be registered. Only where [`Net::takes_parts`] and
+    /// [`SendComm::sends_from`] there, and at most [`MAX_TAIL`] bytes.
     ///
     /// # Safety
     /// As for [`SendComm::isend`].
@@ -382,10 +406,13 @@ pub trait RecvComm: Send {
     /// that the request is done, or this connection has returned an error, or is closed.
     unsafe fn irecv(&mut self, buffers: &[Receive]) -> Result<Option<Request>>;
 
+    /// Learns which memory of the program stays where it is, before the first message.
+    fn reach(&mut self, _lasting: &Arc<dyn LastingMemory>) {}
+
     /// Lets the first `bytes` bytes of a message of `length` bytes go to `data`, and only what is
     /// behind them to the same place of the buffer that was posted with this request alone. A
-    /// message of another length goes to that buffer whole. False: too late, or not
-    /// [`Net::takes_parts`].
+    /// message of another length goes to that buffer whole; [`Received::is_diverted`] says which.
+    /// False: too late, or the network cannot do it there.
     ///
     /// # Safety
     /// `data` is as a buffer of [`RecvComm::irecv`].
@@ -405,6 +432,12 @@ pub trait RecvComm: Send {
     /// Moves all buffers of the connection on. `Some`, once, when every buffer of this request is
     /// filled; `None`: not yet.
     fn test(&mut self, request: &Request) -> Result<Option<Received>>;
+
+    /// Tests as [`RecvComm::test`] does, but leaves a message that lies at the sender's there, as
+    /// it may still be said where it is to go.
+    fn test_held(&mut self, request: &Request) -> Result<Option<Received>> {
+        self.test(request)
+    }
 
     /// Makes what arrived in device memory visible to the device; `None` where nothing is needed,
     /// else a request to test.

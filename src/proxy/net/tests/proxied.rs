@@ -33,6 +33,7 @@ fn op(peer: u32) -> Op {
         peer: Rank(peer),
         channel: 0,
         slots: TOKENS,
+        wished: false,
     }
 }
 

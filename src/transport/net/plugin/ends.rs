@@ -1,7 +1,7 @@
 //! State that both ends of a connection share: the plugin, its errors, registrations and requests.
 
 use super::abi::{MAX_REQUESTS, SUCCESS};
-use super::calls::{Calls, MOST_BYTES};
+use super::calls::{Calls, MOST_BYTES, Outcome};
 use super::extras::{Extras, Words};
 use super::log;
 use crate::base::{Code, Error, Result};
@@ -224,11 +224,30 @@ impl<T> End<T> {
         Some(Request::new(number))
     }
 
+    /// Looks a request in flight up: the plugin's name of it, and what is known of it.
+    pub fn flying(&mut self, request: &Request) -> Option<&mut Flying<T>> {
+        let number = request.number();
+        self.flying.iter_mut().find(|f| f.number == number)
+    }
+
     /// Tests a request; when it is done, what was known of it and the sizes.
     pub fn test(
         &mut self,
         request: &Request,
     ) -> Result<Option<(T, [c_int; super::super::MAX_RECEIVES])>> {
+        // SAFETY: asked below only before it was said to be done.
+        self.test_by(request, |plugin, request| unsafe {
+            plugin.calls.test(request)
+        })
+    }
+
+    /// Tests a request by a function of the plugin; when it is done, what was known of it and what
+    /// the function gives.
+    pub fn test_by<R>(
+        &mut self,
+        request: &Request,
+        test: impl FnOnce(&Plugin, *mut c_void) -> Outcome<Option<R>>,
+    ) -> Result<Option<(T, R)>> {
         self.check()?;
         let mut all = self.flying.iter();
         let Some(at) = all.position(|f| f.number == request.number()) else {
@@ -237,10 +256,9 @@ impl<T> End<T> {
                 "test a request until it is done, and on its own connection",
             ));
         };
-        // SAFETY: not said to be done yet, else it were not in the list.
-        let sizes = unsafe { self.plugin.calls.test(self.flying[at].request) };
-        let sizes = sizes.map_err(|code| self.fail("test", code))?;
-        Ok(sizes.map(|sizes| (self.flying.remove(at).about, sizes)))
+        let done = test(&self.plugin, self.flying[at].request);
+        let done = done.map_err(|code| self.fail("test", code))?;
+        Ok(done.map(|done| (self.flying.remove(at).about, done)))
     }
 
     /// Closes with the plugin's function; once.

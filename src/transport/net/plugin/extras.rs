@@ -8,8 +8,10 @@
 //! - `void kolo_net_set_log(void (*sink)(int level, const char *sentence))`: whole lines.
 //! - `const char *kolo_net_about(void)`: what carries the data, as the end of a sentence, or null.
 //! - `void kolo_net_abandon(void *handle)`: `connect` will not be called with this handle again.
+//! - those of `reading`.
 
 use super::log;
+use super::reading::ReadingCalls;
 use libloading::os::unix::Library;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
@@ -27,6 +29,8 @@ pub struct Extras {
     configure: Option<ConfigureFn>,
     abandon: Option<AbandonFn>,
     about: Option<LastErrorFn>,
+    /// Messages that are read from where they lie.
+    pub reading: Option<ReadingCalls>,
 }
 
 /// Words of a plugin about an error.
@@ -66,6 +70,7 @@ impl Extras {
                 configure: library.get(b"kolo_net_configure\0").ok().map(|it| *it),
                 abandon: library.get(b"kolo_net_abandon\0").ok().map(|it| *it),
                 about: library.get(b"kolo_net_about\0").ok().map(|it| *it),
+                reading: ReadingCalls::find(library),
             }
         }
     }
@@ -143,6 +148,7 @@ mod tests {
             configure: None,
             abandon: None,
             about: None,
+            reading: None,
         };
         assert_eq!(none.configure(&[]), Ok(()));
         let refused = none.configure(&[("ib_hca", "x".into())]).unwrap_err();

@@ -25,6 +25,8 @@ mod extras;
 pub mod fold;
 mod fold_abi;
 mod log;
+mod pins;
+mod reading;
 mod recv;
 mod send;
 
@@ -39,6 +41,7 @@ pub(super) use ends::LAST_WORDS;
 use ends::{Plugin, fits};
 use extras::Extras;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use pins::{DevicePins, Pins};
 use std::ffi::{OsStr, c_int, c_void};
 use std::path::Path;
 use std::sync::Arc;
@@ -70,6 +73,8 @@ pub fn library_of(setting: Option<&Path>) -> Option<String> {
 /// A network of a plugin.
 pub struct PluginNet {
     plugin: Arc<Plugin>,
+    /// Where its receiving ends read.
+    pins: Option<Arc<Pins>>,
     devices: Vec<Properties>,
     most_bytes: Vec<usize>,
 }
@@ -141,8 +146,17 @@ impl PluginNet {
             most_bytes.push(fits(device.max_message_bytes));
             devices.push(properties(device, number));
         }
+        let plugin = Arc::new(plugin);
+        let pins = plugin.extras.reading.map(|it| Pins::new(&plugin, it));
+        if pins.is_none() {
+            tracing::info!(
+                "network {}: registered memory passes slots, as {shown} exports no kolo_net_pin",
+                plugin.calls.name
+            );
+        }
         Ok(PluginNet {
-            plugin: Arc::new(plugin),
+            plugin,
+            pins,
             devices,
             most_bytes,
         })
@@ -151,6 +165,11 @@ impl PluginNet {
     /// Version of the table: 8 to 11.
     pub fn version(&self) -> u32 {
         self.plugin.calls.version
+    }
+
+    fn pins_of(&self, device: c_int) -> Option<DevicePins> {
+        let pins = self.pins.clone()?;
+        Some(DevicePins { pins, device })
     }
 
     fn device(&self, device: usize) -> Result<c_int> {
@@ -189,6 +208,7 @@ impl Net for PluginNet {
         let comm = comm.map_err(|code| plugin.error("listen", code))?;
         let door = PluginDoor {
             plugin: plugin.clone(),
+            pins: self.pins_of(number),
             comm,
             most_buffers: self.devices[device].max_receives as usize,
         };
@@ -211,6 +231,7 @@ impl Net for PluginNet {
         bytes.0.copy_from_slice(handle.bytes());
         Ok(Box::new(PluginKnock {
             plugin: self.plugin.clone(),
+            pins: self.pins_of(number),
             device: number,
             handle: Box::new(bytes),
             most_bytes: self.most_bytes[device],
@@ -220,6 +241,10 @@ impl Net for PluginNet {
 
     fn any_order(&self) -> bool {
         false
+    }
+
+    fn takes_parts(&self) -> bool {
+        self.pins.is_some()
     }
 }
 
@@ -252,6 +277,7 @@ fn properties(device: DeviceProperties, number: usize) -> Properties {
 /// The receiving end before connections exist.
 struct PluginDoor {
     plugin: Arc<Plugin>,
+    pins: Option<DevicePins>,
     comm: *mut c_void,
     most_buffers: usize,
 }
@@ -269,6 +295,7 @@ impl Listener for PluginDoor {
                 self.plugin.clone(),
                 comm,
                 self.most_buffers,
+                self.pins.clone(),
             ))
         }))
     }
@@ -290,6 +317,7 @@ impl Drop for PluginDoor {
 /// A connection that is being made.
 struct PluginKnock {
     plugin: Arc<Plugin>,
+    pins: Option<DevicePins>,
     device: c_int,
     /// The plugin keeps pointers in it: its place does not change.
     handle: Box<HandleBytes>,
@@ -319,7 +347,12 @@ impl Connecting for PluginKnock {
             Ok(comm) if comm.is_null() => Ok(None),
             Ok(comm) => {
                 self.ended = Some(Error::internal("a connection was asked for twice"));
-                let sender = send::PluginSender::new(plugin.clone(), comm, self.most_bytes);
+                let sender = send::PluginSender::new(
+                    plugin.clone(),
+                    comm,
+                    self.most_bytes,
+                    self.pins.clone(),
+                );
                 Ok(Some(Box::new(sender)))
             }
         }

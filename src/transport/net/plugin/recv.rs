@@ -3,14 +3,26 @@
 use super::super::{MAX_RECEIVES, Receive, Received, RecvComm, Region, Request};
 use super::calls::Buffer;
 use super::ends::{End, Plugin};
+use super::pins::{DevicePin, DevicePins};
 use crate::base::{Error, Result};
+use crate::transport::lasting::LastingMemory;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-/// See the file's first line. What is known of a request is the number of its buffers.
+/// Facts about a request in flight: the number of its buffers, and the memory that its message is
+/// diverted to.
+struct Posted {
+    count: usize,
+    memory: Option<Arc<DevicePin>>,
+}
+
+/// See the file's first line.
 pub struct PluginReceiver {
-    end: End<usize>,
+    end: End<Posted>,
     most_buffers: usize,
+    /// Where messages may be read.
+    pins: Option<DevicePins>,
+    lasting: Option<Arc<dyn LastingMemory>>,
 }
 
 // SAFETY: the interface lets any thread use a connection, one at a time; the requests point to
@@ -19,11 +31,36 @@ unsafe impl Send for PluginReceiver {}
 
 impl PluginReceiver {
     /// Takes over what the plugin's `accept` gave; the device takes so many buffers at once.
-    pub fn new(plugin: Arc<Plugin>, comm: *mut c_void, most_buffers: usize) -> PluginReceiver {
+    pub fn new(
+        plugin: Arc<Plugin>,
+        comm: *mut c_void,
+        most_buffers: usize,
+        pins: Option<DevicePins>,
+    ) -> PluginReceiver {
         PluginReceiver {
             end: End::new(plugin, comm),
             most_buffers,
+            pins,
+            lasting: None,
         }
+    }
+
+    /// Tests a request; while it is held, no message is read.
+    fn advance(&mut self, request: &Request, hold: bool) -> Result<Option<Received>> {
+        let known = self.end.flying(request).map(|flying| flying.about.count);
+        if let (Some(pins), Some(1)) = (&self.pins, known) {
+            // SAFETY: asked only before the request was said to be done.
+            let test = |_: &Plugin, request| unsafe { pins.reading().test_at(request, hold) };
+            let arrived = self.end.test_by(request, test)?;
+            return Ok(arrived.map(|(_, arrived)| {
+                Received::new(&[arrived.bytes]).diverted(arrived.is_diverted)
+            }));
+        }
+        let Some((posted, sizes)) = self.end.test(request)? else {
+            return Ok(None);
+        };
+        let sizes = sizes.map(|size| usize::try_from(size).unwrap_or(0));
+        Ok(Some(Received::new(&sizes[..posted.count])))
     }
 }
 
@@ -65,15 +102,50 @@ impl RecvComm for PluginReceiver {
         // SAFETY: the connection is open, the buffers registered; the caller keeps them.
         let request = unsafe { self.end.plugin.calls.irecv(self.end.comm, list) };
         let request = request.map_err(|code| self.end.fail("irecv", code))?;
-        Ok(self.end.keep(request, buffers.len()))
+        let posted = Posted {
+            count: buffers.len(),
+            memory: None,
+        };
+        Ok(self.end.keep(request, posted))
     }
 
     fn test(&mut self, request: &Request) -> Result<Option<Received>> {
-        let Some((count, sizes)) = self.end.test(request)? else {
-            return Ok(None);
+        self.advance(request, false)
+    }
+
+    fn test_held(&mut self, request: &Request) -> Result<Option<Received>> {
+        self.advance(request, true)
+    }
+
+    fn reach(&mut self, lasting: &Arc<dyn LastingMemory>) {
+        self.lasting = Some(Arc::clone(lasting));
+    }
+
+    unsafe fn divert(
+        &mut self,
+        request: &Request,
+        data: *mut u8,
+        bytes: usize,
+        length: usize,
+    ) -> bool {
+        let (Some(pins), Some(lasting)) = (&self.pins, &self.lasting) else {
+            return false;
         };
-        let sizes = sizes.map(|size| usize::try_from(size).unwrap_or(0));
-        Ok(Some(Received::new(&sizes[..count])))
+        let Some(memory) = pins.around(&**lasting, data, bytes) else {
+            return false;
+        };
+        let Some(flying) = self.end.flying(request).filter(|it| it.about.count == 1) else {
+            return false;
+        };
+        let to = memory.stretch(data, bytes);
+        // SAFETY: the request is not done; what is known of it keeps the memory pinned.
+        let taken = unsafe { pins.reading().divert(flying.request, to, length) };
+        // An error is the connection's, and comes again when the request is tested.
+        let taken = taken.unwrap_or(false);
+        if taken {
+            flying.about.memory = Some(memory);
+        }
+        taken
     }
 
     /// All memory is the process's own, which needs none.

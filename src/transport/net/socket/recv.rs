@@ -407,7 +407,9 @@ impl SocketReceiver {
         };
         self.posted_count -= group.buffers.len();
         let sizes: Vec<usize> = group.buffers.iter().map(|b| b.filled).collect();
-        Ok(Some(Received::new(&sizes)))
+        let mut buffers = group.buffers.iter();
+        let is_diverted = buffers.any(|b| b.diverted.is_some_and(|(_, _, of)| of == b.filled));
+        Ok(Some(Received::new(&sizes).diverted(is_diverted)))
     }
 }
 

@@ -1,0 +1,81 @@
+//! Memory of the program that stays where it is, and who hears when it does not any more.
+//!
+//! **Problem.** An adapter that reads and writes the program's memory has its pages pinned. If
+//! they go, or others take their place, it goes on with the old ones.
+//!
+//! **Idea.** What the program has from `koloMemAlloc`, or has registered, stays until it says
+//! otherwise, and it says so to kolo. Whoever has pinned some of it *hears* before that happens,
+//! and lets go.
+
+use super::fork;
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+
+/// Knows which memory of the program stays where it is.
+pub trait LastingMemory: Send + Sync {
+    /// The registered buffer, or the allocation, that holds all of `bytes` bytes from `data`.
+    fn around(&self, data: *const u8, bytes: usize) -> Option<Range<usize>>;
+}
+
+/// Who has pinned some of it.
+pub trait PinHolder: Send + Sync {
+    /// These addresses may get other pages, or none, as soon as this returns.
+    fn let_go(&self, range: &Range<usize>);
+}
+
+static HOLDERS: Mutex<Vec<Weak<dyn PinHolder>>> = Mutex::new(Vec::new());
+
+fn holders() -> MutexGuard<'static, Vec<Weak<dyn PinHolder>>> {
+    HOLDERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Tells `holder` from now on.
+pub fn tell(holder: Weak<dyn PinHolder>) {
+    let mut holders = holders();
+    holders.retain(|holder| holder.strong_count() > 0);
+    holders.push(holder);
+}
+
+/// Tells all holders that memory is about to change.
+pub fn changes(range: &Range<usize>) {
+    // A child's adapters are its parent's.
+    if range.is_empty() || fork::in_child_of_user() {
+        return;
+    }
+    let all: Vec<_> = holders().iter().filter_map(Weak::upgrade).collect();
+    for holder in all {
+        holder.let_go(range);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[derive(Default)]
+    struct Scribe(Mutex<Vec<Range<usize>>>);
+
+    impl PinHolder for Scribe {
+        fn let_go(&self, range: &Range<usize>) {
+            self.0.lock().unwrap().push(range.clone());
+        }
+    }
+
+    #[test]
+    fn those_who_are_still_there_hear() {
+        let (stays, goes) = (Arc::<Scribe>::default(), Arc::<Scribe>::default());
+        for holder in [&stays, &goes] {
+            let holder: Arc<dyn PinHolder> = holder.clone();
+            tell(Arc::downgrade(&holder));
+        }
+        drop(goes);
+        // Addresses that no other test of this process uses.
+        let range = 8..16;
+        changes(&range);
+        changes(&(8..8));
+        let heard = stays.0.lock().unwrap();
+        let mine: Vec<_> = heard.iter().filter(|heard| heard.end <= 16).collect();
+        assert_eq!(mine, [&range]);
+    }
+}
