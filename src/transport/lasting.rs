@@ -51,6 +51,7 @@ pub fn changes(range: &Range<usize>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::{memory, registered};
     use std::sync::Arc;
 
     #[derive(Default)]
@@ -77,5 +78,34 @@ mod tests {
         let heard = stays.0.lock().unwrap();
         let mine: Vec<_> = heard.iter().filter(|heard| heard.end <= 16).collect();
         assert_eq!(mine, [&range]);
+    }
+
+    /// Whoever has pinned memory hears before it is freed, taken back, moved or moved back.
+    #[test]
+    fn all_that_changes_pages_is_told() {
+        let scribe = Arc::<Scribe>::default();
+        let holder: Arc<dyn PinHolder> = scribe.clone();
+        tell(Arc::downgrade(&holder));
+        let page = memory::page_bytes();
+        let hears = |range: Range<usize>, what: &str| {
+            let mut heard = scribe.0.lock().unwrap();
+            let found = heard.contains(&range);
+            heard.clear();
+            assert!(found, "{what}");
+        };
+        let allocated = memory::allocate(4 * page).unwrap();
+        let start = allocated.addr();
+        // SAFETY: only this test knows of the memory.
+        unsafe { memory::take_back(allocated.wrapping_add(page), page) }.unwrap();
+        hears(start + page..start + 2 * page, "taken back");
+        memory::free(allocated).unwrap();
+        hears(start..start + 4 * page, "freed");
+        let heap = vec![0_u8; 8 * page];
+        let first = heap.as_ptr().addr().next_multiple_of(page);
+        let end = (heap.as_ptr().addr() + heap.len()) & !(page - 1);
+        let number = registered::register(heap.as_ptr(), heap.len()).unwrap();
+        hears(first..end, "moved");
+        assert!(registered::deregister(number).unwrap());
+        hears(first..end, "moved back");
     }
 }

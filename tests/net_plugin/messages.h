@@ -20,7 +20,7 @@ static log_fn say;
 
 /* What travels: a credit one way, a message's beginning the other way. */
 typedef struct {
-    uint32_t kind; /* 1 credit, 2 message, 3 message that does not fit */
+    uint32_t kind; /* 1 credit, 2 message, 3 message that does not fit, 4 message that is lent */
     uint32_t tag;
     uint64_t group;
     uint64_t number;
@@ -48,8 +48,21 @@ typedef struct {
 } handle;
 _Static_assert(sizeof(handle) <= HANDLE_BYTES, "a handle must fit");
 
+/* A message that is lent: it is read from where it lies, in this process. */
+typedef struct {
+    const char *data;
+    size_t bytes, tail_bytes;
+    char tail[32];
+    _Atomic int is_read;
+} lent;
+
 typedef struct request {
     struct comm *comm;
+    /* What was lent, or is to be read. */
+    lent *lent;
+    char *elsewhere;
+    size_t elsewhere_bytes, elsewhere_length;
+    int is_placed;
     int used, done, count;
     /* Sending: what is left of the frame and of the data. */
     frame head;
@@ -136,7 +149,7 @@ static void drive_sender(comm *c) {
             r->data_left -= (size_t)moved;
         }
         if (r->head_left || r->data_left) continue;
-        r->done = 1;
+        r->done = r->lent == NULL;
         memmove(c->queue, c->queue + 1, sizeof *c->queue * (size_t)--c->queued);
     }
 }
@@ -181,14 +194,15 @@ static void drive_receiver(comm *c) {
             if (begin_message(c) != OK) return;
         }
         if (c->data_got < c->in.bytes) {
-            char *to = c->into->place[c->into_at] + c->data_got;
+            char *place = c->in.kind == 4 ? (char *)&c->into->lent : c->into->place[c->into_at];
+            char *to = place + c->data_got;
             if ((moved = read_some(c, to, c->in.bytes - c->data_got)) <= 0) return;
             c->data_got += (size_t)moved;
         }
         if (c->data_got < c->in.bytes) continue;
         c->into->full[c->into_at] = 1;
         c->into->sizes[c->into_at] = (int)c->in.bytes;
-        c->into->done = 1;
+        c->into->done = c->in.kind != 4;
         for (int i = 0; i < c->into->count; i++) c->into->done &= c->into->full[i];
         c->into = NULL;
     }

@@ -12,6 +12,7 @@
  *   KOLO_TEST_PLUGIN_NULL=n    every n-th isend and irecv says "not yet"
  *   KOLO_TEST_PLUGIN_FAIL=n    the n-th isend of a connection fails
  *   KOLO_TEST_PLUGIN_INIT=word init fails (word "fail") or finds no device (word "none")
+ *   KOLO_TEST_PLUGIN_PINS=n    at most n pieces of memory are pinned at once (with READS)
  *   KOLO_TEST_PLUGIN_SEEN=path init writes what the process has by then into PATH.PID
  */
 #define _GNU_SOURCE
@@ -192,13 +193,19 @@ static int dereg(void *object, void *registration) {
     return OK;
 }
 
+static int send_frame(comm *c, void *data, size_t size, int tag, lent *note, void **out);
+
 static int send_message(comm *c, void *data, size_t size, int tag, void *mhandle, void **out) {
+    if (mhandle != (char *)c + 1) REFUSE("isend with memory that is not registered");
+    return send_frame(c, data, size, tag, NULL, out);
+}
+
+static int send_frame(comm *c, void *data, size_t size, int tag, lent *note, void **out) {
     request *r;
     frame credit;
     int at;
     *out = NULL;
     if (c->magic != MAGIC || !c->sends) REFUSE("isend on the wrong end");
-    if (mhandle != (char *)c + 1) REFUSE("isend with memory that is not registered");
     drive_sender(c);
     if (null_every && ++c->calls % null_every == 0) return OK;
     at = find_credit(c, tag);
@@ -218,6 +225,12 @@ static int send_message(comm *c, void *data, size_t size, int tag, void *mhandle
     r->head_left = sizeof(frame);
     r->data = data;
     r->bytes = r->data_left = size > credit.bytes ? 0 : size;
+    if (note && r->data_left) {
+        r->lent = note;
+        r->head.kind = 4;
+        r->head.bytes = r->bytes = r->data_left = sizeof(note);
+        r->data = (char *)&r->lent;
+    }
     c->queue[c->queued++] = r;
     drive_sender(c);
     if (size > credit.bytes) {
@@ -286,7 +299,13 @@ static int iflush(void *c, int n, void **data, int *sizes, void **mhandles, void
     REFUSE("iflush of host memory");
 }
 
-static int test(void *object, int *done, int *sizes) {
+#ifdef READS
+#include "reading.h"
+#else
+static void look_at_lent(request *r, int hold) { (void)r, (void)hold; }
+#endif
+
+static int look(void *object, int hold, int *done, int *sizes) {
     request *r = object;
     comm *c = r->comm;
     if (!r->used) REFUSE("test of a request that is done");
@@ -294,6 +313,7 @@ static int test(void *object, int *done, int *sizes) {
         drive_sender(c);
     else
         drive_receiver(c);
+    look_at_lent(r, hold);
     *done = r->done;
     if (r->done) {
         for (int i = 0; sizes && !c->sends && i < r->count; i++) sizes[i] = r->sizes[i];
@@ -302,6 +322,18 @@ static int test(void *object, int *done, int *sizes) {
     }
     return c->error;
 }
+
+static int test(void *object, int *done, int *sizes) { return look(object, 0, done, sizes); }
+
+#ifdef READS
+EXPORTED int kolo_net_test_at(void *request_, int hold, int *done, int *size, int *placed) {
+    request *r = request_;
+    *placed = r->is_placed;
+    int code = look(r, hold, done, size);
+    if (*done) *placed = r->is_placed;
+    return code;
+}
+#endif
 
 static int close_comm(comm *c) {
     if (c->magic != MAGIC) REFUSE("closing twice");

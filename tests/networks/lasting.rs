@@ -163,6 +163,58 @@ pub fn everything(comm: &Communicator) {
     }
 }
 
+/// Calls of many ranks, each on a node of its own, whose messages come in any order, while a reader
+/// waits for another one. Nothing is copied.
+pub fn many(comm: &Communicator) {
+    let (me, ranks) = (comm.rank(), comm.nranks());
+    let count = ranks as usize * COUNT;
+    let (mut send, mut recv) = (
+        Words::new(comm, Allocated, count),
+        Words::new(comm, Allocated, count),
+    );
+    let before = comm.network_copied();
+    for root in 0..ranks {
+        fill(send.get(), me, 1);
+        recv.get().fill(POISON);
+        let mine = &send.get()[..COUNT];
+        comm.gather(mine, recv.get(), root).unwrap();
+        for (rank, block) in (0..ranks).zip(recv.get().chunks(COUNT)) {
+            match me == root {
+                true => check(block, rank, 1),
+                false => assert!(block.iter().all(|&word| word == POISON)),
+            }
+        }
+    }
+    recv.get().fill(POISON);
+    comm.all_to_all(send.get(), recv.get()).unwrap();
+    for (rank, block) in (0..ranks).zip(recv.get().chunks(COUNT)) {
+        let first = me as usize * COUNT;
+        for (at, &found) in block.iter().enumerate() {
+            assert_eq!(found, word(rank, first + at, 1), "word {at} of rank {rank}");
+        }
+    }
+    assert_eq!(comm.network_copied(), before, "rank {me}");
+    send.end(comm);
+    recv.end(comm);
+}
+
+/// Memory that lasts, but is not read where it lies: all of it is copied.
+pub fn copies_all(comm: &Communicator) {
+    let me = comm.rank();
+    let mut words = Words::new(comm, Allocated, COUNT);
+    for root in [0, 1] {
+        match root == me {
+            true => fill(words.get(), me, 7),
+            false => words.get().fill(POISON),
+        }
+        let before = comm.network_copied();
+        comm.broadcast(words.get(), root).unwrap();
+        assert_eq!(comm.network_copied() - before, 8 * COUNT as u64);
+        check(words.get(), root, 7);
+    }
+    words.end(comm);
+}
+
 /// Broadcasts, from each rank in turn, until that fails, and says how; then nobody writes into the
 /// buffer any more. `give_up`: this rank aborts in the middle.
 pub fn until_it_breaks(comm: Communicator, give_up: bool) {

@@ -1,9 +1,10 @@
 //! Communicators over the small plugin of `tests/net_plugin`, in its oldest and newest version.
 
 use super::compile::compile;
-use super::{checked, support};
+use super::{checked, lasting, support};
 use kolo::comm::Inspect;
 use kolo::topo::{CpuSet, affinity};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 const COUNTS: &[usize] = &[0, 1, 7, 1000, 4097, 40_001];
@@ -33,6 +34,89 @@ fn version_8_carries_everything() {
 #[test]
 fn version_11_carries_everything() {
     carries_everything(11);
+}
+
+/// Pieces that the plugin's devices have pinned, that they ever had, and bytes that were read into
+/// buffers and to where readers wanted them.
+fn counts(library: &Path) -> [i64; 4] {
+    let mut four = [0; 4];
+    // SAFETY: kolo has loaded the library and never unloads it, and the function writes four
+    // numbers.
+    unsafe {
+        let library = libloading::Library::new(library).unwrap();
+        let count: libloading::Symbol<unsafe extern "C" fn(*mut i64)> =
+            library.get(b"test_plugin_counts").unwrap();
+        count(four.as_mut_ptr());
+    }
+    four
+}
+
+/// Memory that lasts is read where it lies, into where it lies, is pinned once for all connections
+/// of a device, and is pinned no longer than it lasts.
+#[test]
+fn memory_that_lasts_is_read_where_it_lies() {
+    let library = compile("plugin.c", "networks_reads", 11, &["-DREADS"]);
+    let settings = [("net", "plugin"), ("net_plugin", library.to_str().unwrap())];
+    support::threads(&[0, 1], &settings, lasting::everything);
+    let [open, made, read, placed] = counts(&library);
+    assert_eq!(open, 0, "{made} were pinned");
+    // Two buffers in each of 24 rounds of a rank, each for one of two devices or for both.
+    assert!((48..=96).contains(&made), "{made}");
+    assert!(read > 8 << 20 && placed > 8 << 20, "{read} {placed}");
+    // The setting that switches direct buffers off.
+    let off = [&settings[..], &[("direct", "0")]].concat();
+    support::threads(&[0, 1], &off, |comm| {
+        checked::everything(comm, COUNTS);
+        lasting::copies_all(comm);
+    });
+    assert_eq!(counts(&library), [0, made, read, placed]);
+}
+
+#[test]
+#[ignore = "the body of a test that needs a process of its own"]
+fn alone_with_a_late_network() {
+    let library = compile("plugin.c", "networks_late", 11, &["-DREADS"]);
+    let settings = [("net", "plugin"), ("net_plugin", library.to_str().unwrap())];
+    support::threads(&[0, 1], &settings, lasting::everything);
+}
+
+/// A message that is here before its reader has said where it goes waits at its sender.
+#[test]
+fn messages_wait_until_it_is_said_where_they_go() {
+    let library = compile("plugin.c", "networks_many", 11, &["-DREADS"]);
+    let settings = [("net", "plugin"), ("net_plugin", library.to_str().unwrap())];
+    support::threads(&[0, 1, 2, 3], &settings, lasting::many);
+    assert_eq!(counts(&library)[2], 0, "read into slots");
+}
+
+/// A network that says "not yet" now and then is asked again, with the same bytes.
+#[test]
+fn memory_of_any_kind_goes_when_the_network_takes_it() {
+    let knobs = [("KOLO_TEST_PLUGIN_NULL", OsStr::new("2"))];
+    super::alone::alone("plugin::alone_with_a_late_network", &knobs);
+}
+
+#[test]
+#[ignore = "the body of a test that needs a process of its own"]
+fn alone_with_few_pins() {
+    let library = compile("plugin.c", "networks_few", 11, &["-DREADS"]);
+    let settings = [("net", "plugin"), ("net_plugin", library.to_str().unwrap())];
+    support::threads(&[0, 1], &settings, lasting::copies_all);
+}
+
+/// Memory that the adapter refuses goes through slots, and one warning says why.
+#[test]
+fn memory_that_cannot_be_pinned_passes_slots() {
+    let knobs = [
+        ("KOLO_TEST_PLUGIN_PINS", OsStr::new("0")),
+        ("KOLO_DEBUG", OsStr::new("warn")),
+    ];
+    let said = super::alone::alone("plugin::alone_with_few_pins", &knobs);
+    let warning = "registered memory passes slots between nodes, as ";
+    assert_eq!(said.matches(warning).count(), 1, "{said}");
+    for part in ["no more than 0 pieces", "the limit of locked memory is"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
 }
 
 /// A machine with two packages in hwloc's form: on the first one are the processors of this test,

@@ -1,9 +1,10 @@
 //! Tests of what may be sent straight from the caller's memory: nothing that is written again.
 
 use kolo::algo;
+use kolo::plan::analysis::inlets::inlets;
 use kolo::plan::analysis::outlets::{outlets, shown};
 use kolo::plan::check::{Form, Options, check};
-use kolo::plan::{Algorithm, Collective, Link, Nodes, Operand, Plan, Shape, Space};
+use kolo::plan::{Algorithm, Collective, Direction, Link, Nodes, Operand, Plan, Shape, Space};
 
 fn plan(collective: Collective, algorithm: Algorithm, nranks: u32) -> Plan {
     let shape = Shape {
@@ -52,6 +53,28 @@ fn what_is_written_again_is_copied() {
         let (found, sends) = spaces(&gather, in_place);
         assert_eq!(found.len(), sends, "an all-gather only copies");
     }
+}
+
+/// For each connection that a plan reads: whether all its tokens go to the output as they are.
+fn read(plan: &Plan) -> Vec<bool> {
+    let all = inlets(plan, &vec![true; plan.connections.len()]);
+    let used = plan.connections.iter().zip(all);
+    let reads = used.filter(|(used, _)| used.direction == Direction::Recv);
+    reads.map(|(_, is_inlet)| is_inlet).collect()
+}
+
+#[test]
+fn only_what_is_copied_to_the_output_alone_is_an_inlet() {
+    let gather = plan(Collective::AllGather, Algorithm::Ring, 4);
+    let broadcast = plan(Collective::Broadcast, Algorithm::Ring, 4);
+    assert_eq!((read(&gather), read(&broadcast)), (vec![true], vec![true]));
+    // What comes is folded first, and copied later.
+    let ring = plan(Collective::AllReduce, Algorithm::Ring, 4);
+    let doubling = plan(Collective::AllReduce, Algorithm::RecursiveDoubling, 2);
+    assert_eq!((read(&ring), read(&doubling)), (vec![false], vec![false]));
+    // Nothing becomes one that does not lead to another node.
+    let none = vec![false; gather.connections.len()];
+    assert_eq!(inlets(&gather, &none), none);
 }
 
 /// Buffers that coincide can only be written more often.

@@ -75,6 +75,11 @@ impl RecvComm for FlushingEnd {
         }
     }
 
+    /// Whatever comes lies at its sender's as long as that is allowed.
+    fn test_held(&mut self, _: &Request) -> Result<Option<Received>> {
+        Ok(None)
+    }
+
     fn flush(&mut self, _: &[Receive]) -> Result<Option<Request>> {
         Ok(Some(Request::new(FLUSH)))
     }
@@ -105,6 +110,36 @@ fn nothing_is_published_before_it_is_flushed() {
     settle([&first, &second]);
     assert_eq!(of(&live::recorded(&second), Phase::Flushed), [1, 2, 3, 4]);
     assert_eq!(read(&mut reader, 1, 0), 4);
+}
+
+/// Where its reader says of each token where it goes, a token waits for that; and not any more
+/// when the network cannot do as it is told.
+#[test]
+fn tokens_wait_for_the_wishes_of_their_reader() {
+    let net = Arc::new(Flushing(loopback(), Arc::new(AtomicBool::new(true))));
+    let (first, second, mut writer, mut reader) = two_over(net, 1);
+    for (from, wished) in [(0, true), (4, false)] {
+        first.expect(from, sent(1, 4));
+        let slots = received(0, 4);
+        second.expect(from, CarriedSlots { wished, ..slots });
+        assert_eq!(write(&mut writer, 1, from, from + 4), from + 4);
+        settle([&first, &second]);
+        if wished {
+            assert!(!reader.ready(0), "nothing was said");
+            second.want(0, 0, 0, std::ptr::null_mut(), 0);
+            settle([&first, &second]);
+            assert!(reader.ready(0) && !reader.ready(1), "in its slot");
+            assert_eq!(read(&mut reader, 1, 0), 1);
+            // The network has no `divert`.
+            let mut place = [0; SLOT_BYTES];
+            second.want(0, 0, 1, place.as_mut_ptr(), SLOT_BYTES);
+            settle([&first, &second]);
+            assert_eq!((read(&mut reader, 1, 1), place), (4, [0; SLOT_BYTES]));
+        } else {
+            assert_eq!(read(&mut reader, 1, 4), 8);
+        }
+        settle([&first, &second]);
+    }
 }
 
 /// Rank 0 waits for what rank 1 never sends, and what it sends itself goes all the same.
