@@ -352,8 +352,8 @@ fn four_devices() -> Option<Vec<String>> {
     None
 }
 
-/// Of four ports a node uses all alike: large calls by rings of four channels, which leave a node at
-/// one rank, and messages of all with all.
+/// Of four ports a node uses all alike: large calls by rings of four channels, which leave a node
+/// at one rank, and messages of all with all.
 #[test]
 fn four_rails_carry_the_same() {
     alone("rails::alone_with_four_rails", &[]);
