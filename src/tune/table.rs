@@ -62,12 +62,12 @@ impl Table {
     /// Returns the table of these inputs, from memory if the process has bound it before. Pricing
     /// everything takes milliseconds, and programs make many communicators that are alike.
     pub fn remembered(inputs: Inputs) -> Table {
-        let known = || BOUND.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(table) = known().iter().find(|table| table.inputs == inputs) {
+        // Ranks that are threads ask at the same time: one binds it, the others wait for that.
+        let mut known = BOUND.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(table) = known.iter().find(|table| table.inputs == inputs) {
             return table.clone();
         }
         let table = Table::new(inputs);
-        let mut known = known();
         known.truncate(REMEMBERED - 1);
         known.push_front(table.clone());
         table
