@@ -222,11 +222,9 @@ impl Settings {
         self.of_library("ib_")
     }
 
-    /// Key and value of every option that `libkolo_ofi` takes. The network that was asked for is
-    /// among them: where that is libfabric any provider will do.
+    /// Key and value of every option that `libkolo_ofi` takes.
     pub fn of_ofi(&self) -> impl Iterator<Item = (&'static str, String)> + '_ {
-        let wish = ("net", self.net().text().to_owned());
-        self.of_library("ofi_").chain([wish])
+        self.of_library("ofi_")
     }
 
     /// Options whose keys begin so, and those of every network that is a library of its own.

@@ -79,7 +79,7 @@ fn check(words: &[u64], rank: u32, call: u64) {
 }
 
 /// Bytes that this rank copies in a call: of 1 MiB that it sends, and of 1 MiB that it receives.
-/// What its peer has put into slots comes to this rank's.
+/// Data that its peer has put into slots come to this rank's.
 fn copies((mine, peers): (Home, Home), sends: bool, receives: bool) -> u64 {
     let sent = sends && mine == Heap;
     let received = receives && (mine == Heap || peers == Heap);

@@ -104,7 +104,7 @@ fn choose(
     };
     let ranks: Vec<Option<u32>> = all.iter().map(&mut rank_of).collect();
     let Some(best) = ranks.iter().flatten().min() else {
-        return Err(none(all, settings, refused));
+        return Err(none(refused));
     };
     let first = ranks.iter().position(|rank| rank.as_ref() == Some(best));
     let provider = first.map_or("", |first| &all[first].provider);
@@ -127,10 +127,7 @@ fn class(facts: &Facts, settings: &Settings) -> Option<u32> {
     if OF_THE_NODE.contains(&core) {
         return None;
     }
-    if !ORDINARY.contains(&core) {
-        return Some(0);
-    }
-    settings.any_provider.then_some(1)
+    Some(u32::from(ORDINARY.contains(&core)))
 }
 
 /// Why a way cannot be used, whatever was asked for.
@@ -154,18 +151,8 @@ fn refusal(facts: &Facts, interfaces: &[Interface]) -> Option<String> {
     }
 }
 
-fn none(all: &[Facts], settings: &Settings, mut refused: Vec<String>) -> String {
+fn none(mut refused: Vec<String>) -> String {
     refused.dedup();
-    if !settings.any_provider {
-        let mut names: Vec<&str> = all.iter().filter_map(|one| core(&one.provider)).collect();
-        names.sort_unstable();
-        names.dedup();
-        return format!(
-            "its providers here, {}, drive no fabric of their own, and kolo's other networks do as \
-             well",
-            names.join(", ")
-        );
-    }
     if refused.is_empty() {
         return "it offers nothing between nodes".into();
     }
@@ -200,10 +187,9 @@ mod tests {
         }
     }
 
-    fn settings(provider: Option<&str>, any_provider: bool) -> Settings {
+    fn settings(provider: Option<&str>) -> Settings {
         Settings {
             provider: provider.map(str::to_owned),
-            any_provider,
             ifname: None,
             family: Family::Any,
             link_timeout: None,
@@ -232,16 +218,14 @@ mod tests {
             way("cxi", "cxi0", None),
             way("shm", "shm", None),
         ];
-        for any in [false, true] {
-            let taken = names(&all, &settings(None, any)).unwrap();
-            assert_eq!(taken, ["cxi cxi0", "cxi cxi1"]);
-        }
+        let taken = names(&all, &settings(None)).unwrap();
+        assert_eq!(taken, ["cxi cxi0", "cxi cxi1"]);
         let ordinary = [all[0].clone(), all[4].clone()];
-        let taken = names(&ordinary, &settings(None, true)).unwrap();
+        let taken = names(&ordinary, &settings(None)).unwrap();
         assert_eq!(taken, ["verbs;ofi_rxm mlx5_0"]);
-        let why = names(&ordinary, &settings(None, false)).unwrap_err();
-        assert!(why.contains("shm, verbs, drive no fabric"), "{why}");
-        let named = names(&all[4..], &settings(Some("shm"), true)).unwrap();
+        let why = names(&all[4..], &settings(None)).unwrap_err();
+        assert!(why.contains("nothing between nodes"), "{why}");
+        let named = names(&all[4..], &settings(Some("shm"))).unwrap();
         assert_eq!(named, ["shm shm"]);
     }
 
@@ -250,7 +234,7 @@ mod tests {
         let mut short = way("old", "old0", None);
         short.tag_format = u64::MAX >> 32;
         let all = [short, way("tcp;ofi_rxm", "eth7", Some("10.9.9.9"))];
-        let why = names(&all, &settings(None, true)).unwrap_err();
+        let why = names(&all, &settings(None)).unwrap_err();
         assert!(why.contains("old compares 32 bits"), "{why}");
         assert!(why.contains("tcp;ofi_rxm on eth7 has no address"), "{why}");
         let error = nothing(&why);

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Network {
     /// All devices of one provider.
     pub devices: Vec<Device>,
-    /// As they were at the start.
+    /// Settings of the first communicator that used it.
     pub settings: Settings,
     /// Where the two ends of a connection meet.
     pub interface: Interface,

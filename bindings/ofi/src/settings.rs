@@ -2,9 +2,9 @@
 //!
 //! The names are those of kolo's table of options, where they are documented and checked.
 
+use kolo::base::Result;
 use kolo::base::interfaces::Family;
-use kolo::base::{Error, Result};
-use kolo_plugin::given::{Given, Key};
+use kolo_plugin::given::{Given, Key, seconds};
 use std::time::Duration;
 
 /// Keys in kolo's files; libfabric's own variables (`FI_*`) work beside them.
@@ -13,8 +13,6 @@ const KEYS: &[Key] = &[
     ("socket_ifname", "NCCL_SOCKET_IFNAME"),
     ("socket_family", "NCCL_SOCKET_FAMILY"),
     ("net_link_timeout", ""),
-    // Whether it was asked for by name, in which case any provider will do.
-    ("net", "NCCL_NET"),
 ];
 
 /// Values that were handed over.
@@ -25,8 +23,6 @@ static GIVEN: Given = Given::new();
 pub struct Settings {
     /// The provider to use; `None`: the best one.
     pub provider: Option<String>,
-    /// Whether it may be one that does nothing that kolo's other networks do not do as well.
-    pub any_provider: bool,
     /// Interfaces on which the two ends of a connection meet.
     pub ifname: Option<String>,
     /// Family of the addresses on which they meet.
@@ -53,10 +49,8 @@ type Source<'a> = &'a dyn Fn(&str) -> Option<(String, String)>;
 
 fn parse(look: Source) -> Result<Settings> {
     let text = |key: &str| look(key).map(|(_, text)| text);
-    let provider = text("ofi_provider").filter(|name| !name.eq_ignore_ascii_case("auto"));
     Ok(Settings {
-        any_provider: provider.is_some() || text("net").is_none_or(|net| net != "auto"),
-        provider,
+        provider: text("ofi_provider").filter(|name| !name.eq_ignore_ascii_case("auto")),
         ifname: text("socket_ifname"),
         family: text("socket_family").map_or(Ok(Family::Any), |text| text.parse())?,
         link_timeout: match look("net_link_timeout") {
@@ -64,19 +58,6 @@ fn parse(look: Source) -> Result<Settings> {
             Some((name, text)) => seconds(&name, &text)?,
         },
     })
-}
-
-fn seconds(name: &str, text: &str) -> Result<Option<Duration>> {
-    let number = text.strip_suffix(['s', 'S']).unwrap_or(text).trim_end();
-    match number.parse::<f64>() {
-        _ if number.eq_ignore_ascii_case("none") => Ok(None),
-        Ok(0.0) => Ok(None),
-        Ok(time) if (0.001..=86_400.0).contains(&time) => Ok(Some(Duration::from_secs_f64(time))),
-        _ => Err(Error::argument(
-            format!("{name} is \"{text}\""),
-            format!("set {name} to seconds from 0.001 to 86400, or none, or unset it"),
-        )),
-    }
 }
 
 #[cfg(test)]
@@ -91,18 +72,11 @@ mod tests {
     }
 
     #[test]
-    fn any_provider_will_do_where_somebody_asked() {
-        let provider = |pairs: &[(&str, &str)]| {
-            let settings = with(pairs).unwrap();
-            (settings.any_provider, settings.provider)
-        };
-        assert_eq!(provider(&[]), (true, None));
-        assert_eq!(provider(&[("net", "auto")]), (false, None));
-        assert_eq!(provider(&[("net", "ofi")]), (true, None));
-        let named = [("net", "auto"), ("ofi_provider", "tcp")];
-        assert_eq!(provider(&named), (true, Some("tcp".into())));
-        let auto = [("net", "auto"), ("ofi_provider", "AUTO")];
-        assert_eq!(provider(&auto), (false, None));
+    fn the_best_provider_has_no_name() {
+        let provider = |name| with(&[("ofi_provider", name)]).unwrap().provider;
+        assert_eq!(provider("tcp"), Some("tcp".into()));
+        assert_eq!(provider("AUTO"), None);
+        assert_eq!(with(&[]).unwrap().provider, None);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Settings that kolo has handed over: they go before the environment.
 
-use kolo::base::privilege;
+use kolo::base::{Error, Result, privilege};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// Key in kolo's files, and a second name in the environment or none.
 pub type Key = (&'static str, &'static str);
@@ -47,6 +48,28 @@ impl Given {
             .map(|(name, value)| (name, value.trim().to_string()))
             .filter(|(_, value)| !value.is_empty())
     }
+}
+
+/// The seconds that a setting names; `None`: without limit.
+///
+/// # Errors
+/// `InvalidArgument` that names the setting and what it takes.
+pub fn seconds(name: &str, text: &str) -> Result<Option<Duration>> {
+    let number = text.strip_suffix(['s', 'S']).unwrap_or(text).trim_end();
+    match number.parse::<f64>() {
+        _ if number.eq_ignore_ascii_case("none") => Ok(None),
+        Ok(0.0) => Ok(None),
+        Ok(time) if (0.001..=86_400.0).contains(&time) => Ok(Some(Duration::from_secs_f64(time))),
+        _ => Err(wrong(name, text, "seconds from 0.001 to 86400, or none")),
+    }
+}
+
+/// A setting that has a value which it does not take.
+pub fn wrong(name: &str, text: &str, takes: &str) -> Error {
+    Error::argument(
+        format!("{name} is \"{text}\""),
+        format!("set {name} to {takes}, or unset it"),
+    )
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ pub type ReadWords = [[u64; GROUP]; RING];
 const _: () = assert!(size_of::<Slip>() <= LEAST && HEAD * 8 + TAIL <= size_of::<Slip>());
 
 impl Note {
-    /// As it is written.
+    /// Words that the sender writes.
     pub fn slip(&self) -> Slip {
         let mut words = [0; WORDS];
         words[0] = self.address;

@@ -4,9 +4,9 @@
 //! hands over what its files and the program say ([`configure`]); other users of the table have
 //! the environment, with `NCCL_*` as second names.
 
+use kolo::base::Result;
 use kolo::base::interfaces::Family;
-use kolo::base::{Error, Result};
-use kolo_plugin::given::{Given, Key};
+use kolo_plugin::given::{Given, Key, seconds, wrong};
 use std::time::Duration;
 
 /// Most queue pairs of a connection.
@@ -120,23 +120,6 @@ fn parse(source: Source) -> Result<Settings> {
             Some((name, text)) => seconds(&name, &text)?,
         },
     })
-}
-
-fn seconds(name: &str, text: &str) -> Result<Option<Duration>> {
-    let number = text.strip_suffix(['s', 'S']).unwrap_or(text).trim_end();
-    match number.parse::<f64>() {
-        _ if number.eq_ignore_ascii_case("none") => Ok(None),
-        Ok(0.0) => Ok(None),
-        Ok(time) if (0.001..=86_400.0).contains(&time) => Ok(Some(Duration::from_secs_f64(time))),
-        _ => Err(wrong(name, text, "seconds from 0.001 to 86400, or none")),
-    }
-}
-
-fn wrong(name: &str, text: &str, takes: &str) -> Error {
-    Error::argument(
-        format!("{name} is \"{text}\""),
-        format!("set {name} to {takes}, or unset it"),
-    )
 }
 
 #[cfg(test)]

@@ -160,8 +160,8 @@ pub fn libfabric(settings: &Settings) -> Outcome {
 
 /// Nobody has run it on a fabric yet: so no job that went by sockets takes it unasked.
 fn ofi(settings: &Settings) -> Outcome {
-    let is_named = settings.net() == Wish::Ofi || settings.ofi_provider().is_some();
-    if !is_named {
+    let names_one = |name: &str| !name.eq_ignore_ascii_case("auto");
+    if settings.net() != Wish::Ofi && !settings.ofi_provider().is_some_and(names_one) {
         return Err(BY_NAME.into());
     }
     own(&OFI, settings.of_ofi().collect())
@@ -174,8 +174,7 @@ fn own(library: &'static Library, pairs: Vec<(&'static str, String)>) -> Outcome
     let mut used = library.used.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((first, net)) = &*used {
         let differs = first.iter().zip(&pairs).find(|(one, other)| one != other);
-        // What was asked for decides nothing once it runs.
-        if let Some(((key, one), (_, other))) = differs.filter(|((key, _), _)| *key != "net") {
+        if let Some(((key, one), (_, other))) = differs {
             tracing::warn!(
                 "the {what} network of this process was started with {key} \"{one}\", which \
                  stays; \"{other}\" is ignored"

@@ -16,18 +16,6 @@ fn a_provider_that_is_not_there_is_a_clean_reason() {
     }
 }
 
-/// Where nobody asked for libfabric it is for fabrics that kolo has no other way to.
-#[test]
-fn sockets_do_as_well_as_the_provider_tcp() {
-    let failure = Net::start(&[("net", "auto")]).err();
-    // A machine may have a fabric.
-    if let Some(failure) = failure {
-        assert_eq!(failure.code, 2);
-        let part = "drive no fabric of their own";
-        assert!(failure.text.contains(part), "{}", failure.text);
-    }
-}
-
 #[test]
 fn without_an_interface_to_meet_on_there_is_no_network() {
     let failure = Net::start(&[("socket_ifname", "=nonesuch0")])

@@ -11,7 +11,6 @@ pub const USUAL: &[(&str, &str)] = &[
     ("socket_ifname", "lo"),
     ("socket_family", ""),
     ("net_link_timeout", "5"),
-    ("net", ""),
 ];
 
 /// TCP on the loopback: both ends are of one endpoint, or of two processes.
