@@ -7,7 +7,7 @@
 //! copy-on-write copies that peers no longer see.
 
 use super::fork::Fd;
-use super::lasting;
+use super::lasting::{self, Changing};
 use super::private::make_private;
 use super::registered::{self, Edge};
 use super::room;
@@ -266,7 +266,7 @@ pub unsafe fn take_back(start: *mut u8, bytes: usize) -> Result<()> {
         (bytes + ahead).next_multiple_of(page),
     );
     let from = start.addr();
-    lasting::changes(&(from..from + bytes));
+    let _changing = Changing::begin(&(from..from + bytes));
     let mut register = register();
     let inside = register.live.range_mut(..=from).next_back();
     let inside = inside.filter(|(first, one)| from + bytes <= **first + one.bytes);

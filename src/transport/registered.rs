@@ -46,7 +46,7 @@ mod hazard_tests;
 mod tests;
 
 use super::fork::Fd;
-use super::lasting;
+use super::lasting::Changing;
 use super::room;
 use crate::base::{Error, Result};
 use areas::FileIdentity;
@@ -161,6 +161,9 @@ pub fn register(start: *const u8, bytes: usize) -> Result<u64> {
     let bytes = range_of(start as usize, bytes, page)?;
     let split = PageSplit::new(&bytes, page);
     let mut place = lock(&FILE);
+    // Adapters would go on with the pages that are there now. Where they keep them from children,
+    // that shows in the flags.
+    let _changing = Changing::begin(&split.inner);
     let areas = areas::with_flags(&split.hull)?;
     let file = match &*place {
         Some(file) => Arc::clone(file),
@@ -180,8 +183,6 @@ pub fn register(start: *const u8, bytes: usize) -> Result<u64> {
         entry.own = Some(found.begins);
         return Ok(enter(entry));
     }
-    // Adapters would go on with the pages that are there now.
-    lasting::changes(&entry.split.inner);
     settle_left(&entry)?;
     let split = &entry.split;
     let parts = areas::movable(&areas, (&split.hull, &split.inner), ours)?;
@@ -301,7 +302,7 @@ fn end(number: u64, how: fn(&Fd, FileIdentity, &Range<usize>) -> Result<()>) -> 
     };
     let mut outcome = Ok(());
     for part in alone {
-        lasting::changes(&part);
+        let _changing = Changing::begin(&part);
         outcome = outcome.and(how(file, entry.identity, &part));
     }
     outcome.map(|()| true)

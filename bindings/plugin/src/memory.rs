@@ -55,12 +55,12 @@ pub struct Registered<R> {
 
 impl<R> Registered<R> {
     /// Memory that is not in the cache, because its address alone does not name it.
-    pub fn alone(region: R, start: usize, bytes: usize) -> Registered<R> {
+    pub fn alone(region: R, start: usize, bytes: usize, of_device: bool) -> Registered<R> {
         Registered {
             region: Some(Arc::new(region)),
             start,
             end: start.saturating_add(bytes),
-            of_device: true,
+            of_device,
             cached: None,
         }
     }

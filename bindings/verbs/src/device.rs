@@ -47,8 +47,6 @@ pub struct Device {
     pub dmabuf: Option<RegisterDmabuf>,
     /// Registered memory of all connections.
     pub cache: Arc<Cache<verbs::Region>>,
-    /// Memory that is pinned for all of them.
-    pub pinned: Arc<Cache<verbs::Region>>,
     /// State of the device, as its events have told.
     pub health: Arc<Health>,
     /// The thread that hears of it; stopped before the device is closed.
@@ -238,7 +236,6 @@ fn open(
         max_completions: number(attributes.max_cqe).max(64),
         dmabuf: verbs::register_dmabuf().filter(|register| takes_dmabuf(&domain, *register)),
         cache: Arc::default(),
-        pinned: Arc::default(),
         health,
         watcher,
         domain,

@@ -129,11 +129,11 @@ unsafe fn register(
 
 impl Reads for Network {
     unsafe fn pin(&self, device: usize, data: usize, bytes: usize) -> Result<Registered> {
-        let device = &self.ports[device].device;
-        device.pinned.register(data, bytes, false, |start, bytes| {
-            // SAFETY: the caller's promise; whole pages are mapped where a part of them is.
-            unsafe { Region::new(&device.domain, start, bytes, verbs::PINNED) }
-        })
+        let domain = &self.ports[device].device.domain;
+        // Never one that a message under way still holds: its pages may be old ones.
+        // SAFETY: the caller's promise.
+        let region = unsafe { Region::new(domain, data, bytes, verbs::PINNED)? };
+        Ok(Registered::alone(region, data, bytes, false))
     }
 }
 
@@ -179,7 +179,7 @@ fn register_dmabuf(ends: &crate::ends::Ends, memory: &Dmabuf) -> Result<Register
             device.name, memory.bytes
         ))
     })?;
-    Ok(Registered::alone(region, memory.data, memory.bytes))
+    Ok(Registered::alone(region, memory.data, memory.bytes, true))
 }
 
 /// A sending end, and the address by which it meets the other one.

@@ -321,10 +321,11 @@ impl Receiver {
         self.requests[number].is_placed
     }
 
-    /// Takes what has completed, if something is awaited, and begins to read what is lent.
+    /// Takes what has completed, unless all is here, and begins to read what is lent.
     fn go_on(&mut self, number: usize, hold: bool) -> Result<()> {
-        let request = &self.requests[number];
-        if request.awaited > 0 || request.reading > 0 || request.untold > 0 {
+        // Also where a message is only held: what has completed of others must be seen, or the link
+        // would look silent.
+        if !self.requests[number].is_whole() {
             self.poll()?;
         }
         let request = &self.requests[number];

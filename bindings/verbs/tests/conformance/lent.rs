@@ -7,7 +7,7 @@ use crate::traffic::Buffer;
 use libloading::Symbol;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const POISON: u8 = 0xee;
 const TAIL: usize = 24;
@@ -368,6 +368,38 @@ mod short {
         assert_eq!(whole, (bytes + TAIL, true));
         sender.wait(one.sent).unwrap();
         one.is_whole(bytes, true);
+    }
+}
+
+/// Who only waits for a word, or for where a message goes, sees all the same what has completed of
+/// others: a peer that is late is not a link that is silent.
+#[test]
+fn a_link_outlives_a_peer_that_is_late() {
+    if !machine::is_here() {
+        return;
+    }
+    let net = Net::start(&[("net_link_timeout", "1")]).unwrap();
+    let (sender, receiver) = net.pair(0, 1).unwrap();
+    let bytes = 20_000;
+    let first = begin((&sender, &receiver), bytes, 1);
+    // Its note has completed, and the adapter is asked for nothing more of it.
+    std::thread::sleep(Duration::from_millis(100));
+    for _ in 0..10 {
+        assert_eq!(sender.test(first.sent).unwrap(), None);
+        assert_eq!(test_at(first.posted, true).unwrap(), None);
+    }
+    let second = begin((&sender, &receiver), bytes, 2);
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(3) {
+        assert_eq!(sender.test(first.sent).unwrap(), None);
+        assert_eq!(test_at(first.posted, true).unwrap(), None);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    for one in [&first, &second] {
+        let whole = until(30, || test_at(one.posted, false)).unwrap();
+        assert_eq!(whole, (bytes + TAIL, false));
+        sender.wait(one.sent).unwrap();
+        one.is_whole(bytes, false);
     }
 }
 

@@ -179,7 +179,8 @@ impl PinHolder for Pins {
     fn let_go(&self, range: &Range<usize>) {
         let mut gone = Vec::new();
         self.table().all.retain(|&(start, end, _), pinned| {
-            let stays = end <= range.start || range.end <= start;
+            // What was refused may have room now.
+            let stays = pinned.is_some() && (end <= range.start || range.end <= start);
             if !stays {
                 gone.extend(pinned.take());
             }

@@ -22,6 +22,8 @@ pub struct PluginSender {
     /// Where messages may be lent.
     pins: Option<DevicePins>,
     lasting: Option<Arc<dyn LastingMemory>>,
+    /// Address and bytes of what may be lent next, and its pinned memory.
+    found: Option<(usize, usize, Arc<DevicePin>)>,
 }
 
 // SAFETY: the interface lets any thread use a connection, one at a time; the requests point to
@@ -43,6 +45,7 @@ impl PluginSender {
             most_bytes,
             pins: pins.filter(reads),
             lasting: None,
+            found: None,
         }
     }
 
@@ -106,7 +109,12 @@ impl SendComm for PluginSender {
     }
 
     fn sends_from(&mut self, data: *const u8, bytes: usize) -> bool {
-        bytes + MAX_TAIL <= self.most_bytes && self.pinned(data, bytes).is_some()
+        self.found = None;
+        if bytes + MAX_TAIL <= self.most_bytes {
+            let found = self.pinned(data, bytes);
+            self.found = found.map(|memory| (data.addr(), bytes, memory));
+        }
+        self.found.is_some()
     }
 
     unsafe fn isend_with_tail(
@@ -117,8 +125,10 @@ impl SendComm for PluginSender {
         tag: u32,
     ) -> Result<Option<Request>> {
         self.end.check()?;
-        let found = self.pinned(data, bytes).zip(self.pins.as_ref());
-        let Some((memory, pins)) = found else {
+        // What `sends_from` has found: by now it may be refused.
+        let found = self.found.take();
+        let found = found.filter(|it| (it.0, it.1) == (data.addr(), bytes));
+        let Some(((.., memory), pins)) = found.zip(self.pins.as_ref()) else {
             return Err(Error::internal("a message cannot be lent from there"));
         };
         if self.end.is_full() {
