@@ -190,6 +190,7 @@ with_planning_options! {
 
     /// Let ranks of one machine read each other's buffers where they lie, without a copy into
     /// slots: buffers of `koloMemAlloc`, and all where the ranks are threads of one process.
+    /// Between nodes, let RDMA read such buffers, and registered ones, where they lie.
     direct -> bool {
         kind: Kind::Bool,
         default: "true",

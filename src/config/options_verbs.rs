@@ -89,8 +89,9 @@ macro_rules! with_verbs_options {
                        connection too.",
             }
 
-            /// Provider of libfabric, such as `cxi`, `efa`, `opx`, `psm3` or `tcp`. Not set, the
-            /// best one that drives a fabric of its own is taken, and with `net` = `ofi` any.
+            /// Provider of libfabric, such as `cxi`, `efa`, `opx`, `psm3` or `tcp`. One that is
+            /// named lets `net` = `auto` take libfabric, behind plugin and verbs. Not set, only
+            /// `net` = `ofi` does, by the best one: those that drive a fabric of their own first.
             ofi_provider -> Option<&str> {
                 kind: Kind::Text,
                 tag: Tag::Site,

@@ -161,7 +161,7 @@ words! {
         Plugin = "plugin",
         /// InfiniBand and RoCE
         Verbs = "verbs" | "IB",
-        /// Slingshot, EFA, Omni-Path and whatever else libfabric drives
+        /// Slingshot, EFA, Omni-Path by libfabric; only when asked for, here or by `ofi_provider`
         Ofi = "ofi" | "libfabric",
         /// TCP
         Socket = "socket" | "tcp",

@@ -77,12 +77,9 @@ impl Places {
         let found = |range: std::ops::Range<usize>| set[range].iter().any(|it| it.revents != 0);
         let places = self.0.drain(..);
         let due = places.filter_map(|(attended, range)| found(range).then_some(attended));
-        let mut due: Vec<_> = due.collect();
-        if all {
-            // Also whoever was added since the poll began: its bell may have been heard just now,
-            // and until it is tended it may have nothing to sleep on.
-            due = list.all();
-        }
+        // All: also whoever was added since the poll began. Its bell may have been heard just now,
+        // and until it is tended it may have nothing to sleep on.
+        let due: Vec<_> = if all { list.all() } else { due.collect() };
         for attended in due {
             if let Err(error) = caught(|| attended.tend()) {
                 list.remove(&attended);

@@ -5,9 +5,10 @@
 //! one rail, where nodes have the same ports.
 //!
 //! **Idea.** Two neighbours in the ring of the channel use the ports of the ring; two neighbours in
-//! its tree use those of the tree. All others use the ports nearest to them, in turn
-//! ([`crate::base::rails`]), so equal nodes meet on equal ports. All of it is a pure function of
-//! what the nodes told each other, the same on every rank.
+//! its tree use those of the tree. All others use the ports nearest to them, and those that
+//! fall to them as nobody's nearest ([`super::nic`]), in turn ([`crate::base::rails`]), so equal
+//! nodes meet on equal ports. All of it is a pure function of what the nodes told each other, the
+//! same on every rank.
 
 use super::channels::{Channels, RankExit, TreeNode};
 use crate::base::{Rank, rails};

@@ -8,7 +8,7 @@ use kolo::base::Error;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
-/// As the table says.
+/// Function of the table, by its name there.
 ///
 /// # Safety
 /// Pointers are null, or came from this table and are in use; arrays have as many entries as said.
@@ -39,7 +39,7 @@ pub unsafe extern "C" fn reg_mr<F: Fabric>(
     })
 }
 
-/// As the table says.
+/// Function of the table, by its name there.
 ///
 /// # Safety
 /// Pointers are null, or came from this table and are in use; arrays have as many entries as said.
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn reg_mr_dma_buf<F: Fabric>(
     })
 }
 
-/// As the table says.
+/// Function of the table, by its name there.
 ///
 /// # Safety
 /// Pointers are null, or came from this table and are in use; arrays have as many entries as said.
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn dereg_mr<F: Fabric>(comm: *mut c_void, memory: *mut c_v
     })
 }
 
-/// As the table says.
+/// Function of the table, by its name there.
 ///
 /// # Safety
 /// Pointers are null, or came from this table and are in use; arrays have as many entries as said.
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn isend<F: Fabric>(
     })
 }
 
-/// As the table says.
+/// Function of the table, by its name there.
 ///
 /// # Safety
 /// Pointers are null, or came from this table and are in use; arrays have as many entries as said.
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn irecv<F: Fabric>(
     })
 }
 
-/// As the table says.
+/// Function of the table, by its name there.
 ///
 /// # Safety
 /// Pointers are null, or came from this table and are in use; arrays have as many entries as said.
@@ -185,7 +185,7 @@ pub unsafe extern "C" fn iflush<F: Fabric>(
     })
 }
 
-/// As the table says.
+/// Function of the table, by its name there.
 ///
 /// # Safety
 /// Pointers are null, or came from this table and are in use; arrays have as many entries as said.
@@ -224,7 +224,7 @@ pub unsafe extern "C" fn test<F: Fabric>(
     })
 }
 
-/// As the table says.
+/// Function of the table, by its name there.
 ///
 /// # Safety
 /// Pointers are null, or came from this table and are in use; arrays have as many entries as said.

@@ -32,7 +32,7 @@ pub fn span(nodes: &[u32]) -> Span {
 /// Whether a node has a network, below its folder `root`, that an MPI may use and kolo does not.
 /// Kolo uses InfiniBand and RoCE, where `verbs` says that its library for them can be loaded; that
 /// is asked only where there is such a device. Nobody has run kolo's library for libfabric on such
-/// a network yet, so it is taken only where the setting `pmpi_nodes` says so.
+/// a network yet, so such a network is left to MPI unless the setting `pmpi_nodes` says otherwise.
 pub fn has_foreign_network(root: &Path, verbs: impl FnOnce() -> bool) -> bool {
     let entries = |folder: &str| {
         let entries = std::fs::read_dir(root.join(folder));

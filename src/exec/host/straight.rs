@@ -2,7 +2,8 @@
 
 use super::lane::Slice;
 use super::wires::Wires;
-use crate::plan::{Operand, Space, Step, StepOp};
+use crate::plan::analysis::inlets;
+use crate::plan::{Operand, Step};
 use crate::wire::pair::STRAIGHT_BYTES;
 
 /// The region that is sent to other nodes straight from the caller's memory, if any is.
@@ -20,14 +21,10 @@ pub fn outlet<'a>(slice: Slice<'a>, wires: &Wires, bytes: usize) -> Option<&'a O
 #[cold]
 pub fn want(slice: Slice, step: &Step, wires: &mut Wires, index: usize, ahead: u32) {
     let plan = &slice.launch.plan;
-    let srcs = plan.list(step.srcs);
-    let copies = step.op == StepOp::Copy && !step.is_packed() && srcs.len() == 1;
-    let mut dsts = plan.list(step.dsts).iter();
-    let stored = dsts.find(|dst| dst.space == Space::Output);
+    let stored = inlets::place(step, plan.list(step.srcs), plan.list(step.dsts));
     let chunk = slice.chunk(step);
     let bytes = slice.count(chunk) * slice.launch.kernel.element_bytes;
-    let kept = srcs.iter().any(|src| src.keep);
-    if let (true, false, Some(dst)) = (copies && plan.is_remote[index], kept, stored)
+    if let Some(dst) = stored.filter(|_| plan.is_remote[index])
         && bytes >= STRAIGHT_BYTES
     {
         let place = slice.place(dst, chunk);

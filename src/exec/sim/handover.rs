@@ -93,7 +93,8 @@ impl<'a> HandOvers<'a> {
             let cost = costs.level(level);
             work_ns += cost.overhead_ns;
             match cost.carrier {
-                Carrier::Wire if without.from_far => byte_ns += cost.carry_ns,
+                // Where the core writes it elsewhere too, it reads it first.
+                Carrier::Wire if without.from_far && !writes.any => byte_ns += cost.carry_ns,
                 Carrier::Wire => byte_ns += costs.read_ns + cost.carry_ns,
                 Carrier::Reader => {
                     byte_ns += cost.byte_ns;

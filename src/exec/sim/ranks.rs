@@ -6,6 +6,7 @@
 
 use super::job::{Job, MOST_ACTIONS};
 use crate::base::{Error, Result};
+use crate::plan::analysis::inlets;
 use crate::plan::analysis::outlets::{self, Outlets};
 use crate::plan::{Direction, Layout, Link, Operand, Plan, Program, Space, Step, StepOp, Window};
 use crate::price::Cluster;
@@ -98,19 +99,42 @@ struct Compiler {
     window_numbers: HashMap<(u32, u32, u32, u32, bool), u32>,
 }
 
-/// Data of the steps of a plan that mates, and other nodes, may have from where they lie.
-fn outlets_of(job: &Job, plan: &Plan) -> [Outlets; 2] {
-    let machine = &job.machine;
-    let is = |index: usize, near: bool| match plan.connections[index].link {
-        Link::Pair { writer, reader, .. } => {
-            near == (machine.node_of(writer) == machine.node_of(reader))
+/// Steps of a plan whose tokens need no slot, by lane.
+struct SlotFree {
+    near: Outlets,
+    far: Outlets,
+    from_far: Vec<Vec<bool>>,
+}
+
+impl SlotFree {
+    fn of(job: &Job, plan: &Plan) -> SlotFree {
+        let machine = &job.machine;
+        let is = |index: usize, near: bool| match plan.connections[index].link {
+            Link::Pair { writer, reader, .. } => {
+                near == (machine.node_of(writer) == machine.node_of(reader))
+            }
+            _ => false,
+        };
+        let comes_in = |step: &Step| {
+            let (srcs, dsts) = (plan.lists.get(step.srcs), plan.lists.get(step.dsts));
+            let from = srcs.first().and_then(Operand::as_connection);
+            from.is_some_and(|from| is(from, false)) && inlets::place(step, srcs, dsts).is_some()
+        };
+        let of_lane = |lane: usize| plan.lane_steps(lane).iter().map(comes_in).collect();
+        SlotFree {
+            near: outlets::shown(plan, |index| is(index, true), false),
+            far: outlets::outlets(plan, |index| is(index, false), false),
+            from_far: (0..plan.lanes.len()).map(of_lane).collect(),
         }
-        _ => false,
-    };
-    [
-        outlets::shown(plan, |index| is(index, true), false),
-        outlets::outlets(plan, |index| is(index, false), false),
-    ]
+    }
+
+    fn step(&self, lane: usize, number: usize) -> WithoutSlot {
+        WithoutSlot {
+            near: self.near[lane][number].is_some(),
+            far: self.far[lane][number].is_some(),
+            from_far: self.from_far[lane][number],
+        }
+    }
 }
 
 impl AllRanks {
@@ -120,9 +144,9 @@ impl AllRanks {
         let nranks = job.machine.nranks();
         for rank in 0..nranks {
             let plan = plan(rank)?;
-            let outlets = job.mapped.then(|| outlets_of(job, &plan));
+            let slot_free = job.mapped.then(|| SlotFree::of(job, &plan));
             let program = Program::lower(&plan)?;
-            compiler.add(job, rank, &program, outlets.as_ref())?;
+            compiler.add(job, rank, &program, slot_free.as_ref())?;
             // The other ranks are about alike: what is far too much is refused at once.
             let so_far = u128::from(compiler.all.actions) * u128::from(nranks);
             let estimate = so_far / u128::from(rank + 1);
@@ -149,7 +173,7 @@ impl Compiler {
         job: &Job,
         rank: u32,
         plan: &Program,
-        outlets: Option<&[Outlets; 2]>,
+        slot_free: Option<&SlotFree>,
     ) -> Result<()> {
         let nranks = job.machine.nranks();
         let ends: Vec<u32> = plan
@@ -163,9 +187,8 @@ impl Compiler {
             let first = self.all.steps.len() as u32;
             for (at, step) in plan.lane_steps(number).iter().enumerate() {
                 self.step(plan, step, &ends, lane);
-                if let Some([near, far]) = outlets {
-                    let ways = [near, far].map(|outlets| outlets[number][at].is_some());
-                    self.without_slot(&job.machine, rank, ways);
+                if let Some(slot_free) = slot_free {
+                    self.without_slot(&job.machine, slot_free.step(number, at));
                 }
             }
             let end = self.all.steps.len() as u32;
@@ -223,28 +246,18 @@ impl Compiler {
     }
 
     /// Notes on which ways the last step needs no slot, where its tokens are large.
-    fn without_slot(&mut self, machine: &Cluster, rank: u32, [near, far]: [bool; 2]) {
+    fn without_slot(&mut self, machine: &Cluster, without: WithoutSlot) {
         let all = &mut self.all;
         let Some(flat) = all.steps.last_mut() else {
             return;
         };
-        let operands = &all.operands[flat.operands as usize..];
-        let (srcs, dsts) = operands.split_at(flat.srcs.into());
-        let is_far = |writer: u32| machine.node_of(writer) != machine.node_of(rank);
-        let from_far = match srcs {
-            &[source] if source != LOCAL => is_far(all.wires[(source & !KEEP) as usize].writer),
-            _ => false,
-        };
-        let stores = dsts[..flat.dsts.into()].contains(&LOCAL);
-        flat.without_slot = WithoutSlot {
-            near,
-            far,
-            from_far: from_far && stores && flat.step.op == StepOp::Copy,
-        };
-        for &target in dsts[..flat.dsts.into()].iter().filter(|_| near) {
+        flat.without_slot = without;
+        let first = flat.operands as usize + usize::from(flat.srcs);
+        let dsts = &all.operands[first..first + usize::from(flat.dsts)];
+        for &target in dsts.iter().filter(|_| without.near) {
             if target != LOCAL && target & RUN == 0 {
                 let wire = &mut all.wires[target as usize];
-                wire.is_shown |= !is_far(wire.reader);
+                wire.is_shown |= machine.node_of(wire.writer) == machine.node_of(wire.reader);
             }
         }
     }

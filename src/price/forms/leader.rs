@@ -222,20 +222,21 @@ fn across(call: &Call, levels: &Levels, bytes: f64, way: &mut TokenWay) {
         writes: 1.0,
         folds: true,
     };
-    let core = exchange.core(call, bytes) + call.site.costs.step_ns;
+    let round = exchange.core(call, bytes) + call.site.costs.step_ns;
     let rounds = tops.log2().floor() + guest_hops(tops as u32);
     for _ in 0..rounds as u32 {
+        // The core has turned to a leader that waits for the next of its peers.
         way.hand_over_all(call, level, 1.0, bytes);
-        way.path += core;
+        way.path += round;
     }
     let spread = StepWork {
         sends: sends_below(levels, all),
         locals: 1.0,
         ..StepWork::default()
     };
-    let core = rounds * core + spread.core(call, bytes);
-    way.step(call, spread.core(call, bytes));
-    way.busiest += core;
+    let core = spread.core(call, bytes);
+    way.step(call, core);
+    way.busiest += rounds * round + core;
 }
 
 /// All collectives that have leaders.
@@ -384,11 +385,12 @@ fn to_root(call: &Call, levels: &Levels, bytes: f64, way: &mut TokenWay) {
         folds: true,
         ..StepWork::default()
     };
+    let core = fold.core(call, bytes);
     for _ in 0..hops as u32 {
         way.hand_over_all(call, level, tokens, tokens * bytes);
-        way.path += fold.core(call, bytes);
+        way.path += core;
     }
-    way.busiest += fold.core(call, bytes);
+    way.busiest += core;
 }
 
 /// Time of memory and links for all bytes of the call: what each rank hands to its leader, or takes

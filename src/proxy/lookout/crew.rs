@@ -1,4 +1,4 @@
-//! Parts of which a lookout is made.
+//! A lookout is given these when it is made.
 
 use crate::base::Rank;
 use crate::proxy::service::OnDeath;

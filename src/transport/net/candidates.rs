@@ -158,10 +158,19 @@ pub fn libfabric(settings: &Settings) -> Outcome {
     ofi(settings)
 }
 
-/// Nobody has run it on a fabric yet: so no job that went by sockets takes it unasked.
-fn ofi(settings: &Settings) -> Outcome {
+/// Whether libfabric was asked for. Nobody has run it on a fabric yet: so no job that went by
+/// sockets takes it unasked.
+pub fn wants_libfabric(settings: &Settings) -> bool {
     let names_one = |name: &str| !name.eq_ignore_ascii_case("auto");
-    if settings.net() != Wish::Ofi && !settings.ofi_provider().is_some_and(names_one) {
+    match settings.net() {
+        Wish::Ofi => true,
+        Wish::Auto => settings.ofi_provider().is_some_and(names_one),
+        _ => false,
+    }
+}
+
+fn ofi(settings: &Settings) -> Outcome {
+    if !wants_libfabric(settings) {
         return Err(BY_NAME.into());
     }
     own(&OFI, settings.of_ofi().collect())

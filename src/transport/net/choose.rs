@@ -1,8 +1,8 @@
 //! Which network carries the data: a pure function from what was tried to what is taken.
 //!
 //! The order is plugin, verbs, ofi, socket; a network by name goes before all, and MPI is taken
-//! only by name. Whoever starts networks hands in every one with its outcome, so that one line can
-//! say what was chosen and why the others were not.
+//! only by name (libfabric too, or by that of its provider). Whoever starts networks hands in every
+//! one with its outcome, so that one line can say what was chosen and why the others were not.
 
 use super::Net;
 use crate::base::{Error, Result};

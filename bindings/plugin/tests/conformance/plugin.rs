@@ -42,6 +42,29 @@ pub fn path() -> PathBuf {
     PATH.get_or_init(find).clone()
 }
 
+/// Checks that it cannot be loaded, with a reason that names what is missing, where a library that
+/// it calls by the name `needed` is not there.
+pub fn loads_not_without(needed: &str) {
+    // The library as it is, but it asks for another version, which no machine has.
+    let mut bytes = std::fs::read(path()).unwrap();
+    let (have, want) = (format!("{needed}.so.1\0"), format!("{needed}.so.0"));
+    let places: Vec<usize> = (0..bytes.len() - have.len())
+        .filter(|&at| bytes[at..].starts_with(have.as_bytes()))
+        .collect();
+    assert!(!places.is_empty());
+    for at in places {
+        bytes[at..at + want.len()].copy_from_slice(want.as_bytes());
+    }
+    let copy = format!("kolo-{}-without-{needed}.so", std::process::id());
+    let copy = std::env::temp_dir().join(copy);
+    std::fs::write(&copy, bytes).unwrap();
+    // SAFETY: nothing of the copy runs when it cannot be loaded.
+    let loaded = unsafe { Library::new(&copy) };
+    std::fs::remove_file(&copy).unwrap();
+    let reason = loaded.err().unwrap().to_string();
+    assert!(reason.contains(&want), "{reason}");
+}
+
 /// Code and sentence of a failed call.
 #[derive(Clone, Debug)]
 pub struct Failure {

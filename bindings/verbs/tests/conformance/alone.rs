@@ -3,7 +3,6 @@
 use crate::own_process::alone;
 use crate::plugin::{Net, configure, library, log, path};
 use crate::skip::skip;
-use libloading::Library;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -72,23 +71,7 @@ fn settings_are_refused_by_name() {
 
 #[test]
 fn a_missing_libibverbs_is_a_clean_reason() {
-    // The library as it is, but it asks for a libibverbs that no machine has.
-    let mut bytes = std::fs::read(path()).unwrap();
-    let (have, want) = (b"libibverbs.so.1\0", b"libibverbs.so.0\0");
-    let places: Vec<usize> = (0..bytes.len() - have.len())
-        .filter(|&at| bytes[at..].starts_with(have))
-        .collect();
-    assert!(!places.is_empty());
-    for at in places {
-        bytes[at..at + want.len()].copy_from_slice(want);
-    }
-    let copy = std::env::temp_dir().join(format!("kolo-verbs-{}.so", std::process::id()));
-    std::fs::write(&copy, bytes).unwrap();
-    // SAFETY: nothing of the copy runs when it cannot be loaded.
-    let loaded = unsafe { Library::new(&copy) };
-    std::fs::remove_file(&copy).unwrap();
-    let reason = loaded.err().unwrap().to_string();
-    assert!(reason.contains("libibverbs.so.0"), "{reason}");
+    crate::plugin::loads_not_without("libibverbs");
 }
 
 /// `stand_in.c`, compiled; nothing where no compiler is. The caller removes the file.

@@ -2,14 +2,13 @@
 
 use super::facts::{Gathered, LibfabricFacts};
 use super::finding::{Finding, differing, list, of_difference};
-use kolo::config::{Net, Settings};
+use kolo::config::Settings;
 use kolo::transport::net::candidates;
 
 /// Provider that libfabric would carry data by on this node; `None` where it would not be asked.
 pub fn look(settings: &Settings) -> Option<LibfabricFacts> {
-    let wanted = settings.net() == Net::Ofi;
-    let could = wanted || settings.net() == Net::Auto;
-    match could.then(|| candidates::libfabric(settings))? {
+    let wanted = candidates::wants_libfabric(settings);
+    match wanted.then(|| candidates::libfabric(settings))? {
         Ok(net) => {
             let devices: Vec<String> = net.devices().iter().map(|d| d.name.clone()).collect();
             let by = net.about().unwrap_or_else(|| net.name().to_owned());
@@ -19,8 +18,7 @@ pub fn look(settings: &Settings) -> Option<LibfabricFacts> {
                 why_none: String::new(),
             })
         }
-        // Where nobody asked for it there may well be none.
-        Err(why) => wanted.then(|| LibfabricFacts {
+        Err(why) => Some(LibfabricFacts {
             why_none: why,
             ..LibfabricFacts::default()
         }),
@@ -114,14 +112,26 @@ mod tests {
     #[test]
     fn it_is_asked_only_where_it_could_be_used() {
         use kolo::config::Sources;
-        let with = |net: &str| {
+        let with = |net: &str, provider: &str| {
+            let pairs = [("net", net), ("ofi_provider", provider)];
+            let given = pairs.into_iter().filter(|(_, value)| !value.is_empty());
             let sources = Sources {
-                caller: vec![("net".into(), net.into())],
+                caller: given
+                    .map(|(key, value)| (key.into(), value.into()))
+                    .collect(),
                 ..Sources::default()
             };
             look(&Settings::load_from(&sources).unwrap())
         };
-        assert_eq!(with("socket"), None);
-        assert!(with("ofi").is_some(), "a provider, or why there is none");
+        for (net, provider) in [("socket", "cxi"), ("auto", ""), ("auto", "auto")] {
+            assert_eq!(with(net, provider), None, "{net} {provider}");
+        }
+        // A library that has started stays as it is, so what is wrong comes first.
+        let lacks = with("auto", "nonesuch").expect("it was asked for");
+        assert!(!lacks.why_none.is_empty(), "{lacks:?}");
+        assert!(
+            with("ofi", "").is_some(),
+            "a provider, or why there is none"
+        );
     }
 }
