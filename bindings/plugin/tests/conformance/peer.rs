@@ -32,7 +32,8 @@ impl Peer {
     /// A process that receives for ever, and the end that sends to it.
     pub fn receiver(setup: &Setup, net: &Net) -> (Peer, Comm) {
         let mut peer = Peer::start(setup, &format!("receive {}", setup.to));
-        let output = BufReader::new(peer.0.stdout.take().unwrap());
+        // The pipe stays open: whoever prints into a closed one ends.
+        let output = BufReader::new(peer.0.stdout.as_mut().unwrap());
         let line = output
             .lines()
             .map(Result::unwrap)
