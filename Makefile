@@ -314,7 +314,8 @@ test-cluster:
 
 # See tests/chaos/README.md; HERE=1 needs no root.
 chaos: stage ## play random calls under random faults: SECONDS=600, or SEED=123 again
-	tests/chaos/run.py $(STAGE) $(SEED:%=--seed %) $(SECONDS:%=--seconds %) $(HERE:%=--here)
+	tests/chaos/run.py $(STAGE) $(SEED:%=--seed %) $(SECONDS:%=--seconds %) $(OVER:%=--over %) \
+	    $(HERE:%=--here)
 
 # The same rounds every time: who hunts for new faults draws others, by `make chaos`.
 ROUNDS ?= 40

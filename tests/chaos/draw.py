@@ -4,7 +4,7 @@ import collections
 import random
 
 Round = collections.namedtuple(
-    "Round", "seed start layout hosts env colors calls faults aborts limit")
+    "Round", "seed start network layout hosts env colors calls faults aborts limit")
 # `rank` is that which the fault hits (or whose link), `at` the number of its calls after which it
 # strikes, `delay` and `length` are seconds.
 Fault = collections.namedtuple("Fault", "kind rank at delay length detail")
@@ -17,6 +17,12 @@ BENIGN = {"stop": 4, "garbage": 3, "pull": 3, "slow": 2, "loss": 2}
 FATAL = {"kill": 6, "abort": 2, "exit": 1, "quit": 1, "leave": 1, "cut": 1, "power": 1}
 NEED_NODES = {"pull", "slow", "loss", "cut", "power"}
 NOT_UNDER_MPI = {"garbage", "pull", "cut", "power", "exit", "quit"}
+
+# What carries data between nodes, and the settings that choose it: by name, so that it is an error
+# where it cannot be had. Sockets are found without.
+NETWORKS = {"socket": 4, "ofi": 3, "mpi": 3}
+CHOOSES = {"socket": {}, "ofi": {"KOLO_NET": "ofi", "KOLO_OFI_PROVIDER": "tcp"},
+           "mpi": {"KOLO_NET": "mpi"}}
 
 TYPES = {"int8": 0, "uint8": 1, "int32": 2, "uint32": 3, "int64": 4, "uint64": 5, "float16": 6,
          "float32": 7, "float64": 8, "bfloat16": 9}
@@ -38,23 +44,25 @@ def weighted(r, weights):
     return r.choices(list(weights), list(weights.values()))[0]
 
 
-def draw(seed, can):
-    """`can` has the words nodes, loss, openmpi, mpich where the machine has these."""
+def draw(seed, can, over=None):
+    """`can` has the words nodes, loss, ofi, openmpi, mpich where the machine has these; `over` is
+    the network of all rounds, if it is not to be drawn."""
     r = random.Random(seed)
     start = weighted(r, {"plain": 8, "openmpi": 2, "mpich": 1})
     start = start if start in can else "plain"
+    if over == "mpi" and start == "plain":
+        start = "openmpi"
     nodes = "nodes" in can
     layout = r.choice(LAYOUTS) if nodes else [r.randint(2, 5)]
     if start != "plain" and nodes and 0 in layout:
         layout = [2, 2]                  # mpirun starts on node1
     hosts = r.choice([None, None, 1, 2]) if not nodes else None
-    mpi_net = start == "openmpi" and len(layout) == 2 and r.random() < 0.5
-    if mpi_net:
+    network = over or draw_network(seed, can, start)
+    if network == "mpi":
         layout = r.choice([[1, 1], [2, 1], [2, 2]])     # MPI's ranks poll, and share the cores
-    faults = draw_faults(r, can, start, layout, mpi_net)
+    faults = draw_faults(r, can, start, layout)
     env = draw_env(r, nodes, faults)
-    if mpi_net:
-        env.update(KOLO_NET="mpi")
+    env.update(CHOOSES[network])
     colors = r.choice([0, 0, 2, 3])
     calls = [draw_call(r, colors, sum(layout)) for _ in range(r.randint(2, 7))]
     slow = any(f.kind in ("slow", "loss") for f in faults)
@@ -62,10 +70,24 @@ def draw(seed, can):
         calls = [call._replace(count=min(call.count, 20_000)) for call in calls]
     # Seconds without any movement: what was lost on a link is noticed after twice its timeout.
     limit = 30 + 3 * LINK_TIMEOUT * ("KOLO_NET_LINK_TIMEOUT" in env)
-    return Round(seed, start, layout, hosts, env, colors, calls, faults, r.random() < 0.5, limit)
+    return Round(seed, start, network, layout, hosts, env, colors, calls, faults, r.random() < 0.5,
+                 limit)
 
 
-def draw_faults(r, can, start, layout, mpi_net):
+def networks(can):
+    """Networks that the machine has."""
+    needs = {"socket": True, "ofi": "ofi" in can, "mpi": "openmpi" in can}
+    return [network for network in NETWORKS if needs[network]]
+
+
+def draw_network(seed, can, start):
+    """By a stream of its own, so that the same calls are drawn over each network."""
+    possible = {network: NETWORKS[network] for network in networks(can)
+                if network != "mpi" or start != "plain"}
+    return weighted(random.Random("network %d" % seed), possible)
+
+
+def draw_faults(r, can, start, layout):
     """Up to two that do no harm, and in half of the rounds one that ends the job."""
     two = sum(n > 0 for n in layout) == 2
 
@@ -74,8 +96,7 @@ def draw_faults(r, can, start, layout, mpi_net):
                 if (kind not in NEED_NODES or ("nodes" in can and two))
                 and (kind != "loss" or "loss" in can)
                 and not (start != "plain" and kind in NOT_UNDER_MPI)
-                and not (start == "mpich" and kind == "kill")
-                and not (mpi_net and kind in FATAL)}
+                and not (start == "mpich" and kind == "kill")}
     faults = []
     for _ in range(r.choice([0, 1, 1, 2])):
         kind = weighted(r, possible(BENIGN))
@@ -153,4 +174,4 @@ def script(drawn):
 def words(drawn):
     """A line that says what the round is."""
     what = "+".join("%s(%d@%d)" % (f.kind, f.rank, f.at) for f in drawn.faults) or "no fault"
-    return "%s %s %s" % (drawn.start, "x".join(map(str, drawn.layout)), what)
+    return "%s %s %s %s" % (drawn.start, drawn.network, "x".join(map(str, drawn.layout)), what)

@@ -188,6 +188,8 @@ class Nodes:
         self.work = self.cluster.work
         can = {"nodes"} | {mpi for mpi in harness.MPIS
                            if os.path.isdir(os.path.join(prefix, "lib", "kolo", mpi))}
+        if os.path.exists(os.path.join(prefix, "lib", "kolo", "libkolo_ofi.so")):
+            can.add("ofi")
         self.asides = []
         self.spaces, self.leaders = {}, {}
         for node in self.cluster.nodes:

@@ -6,6 +6,7 @@
     tests/chaos/run.py PREFIX --rounds 30          at most so many
     tests/chaos/run.py PREFIX --seed 123           round 123 again; round k of a run has the seed
                                                    START + k
+    ... --over ofi                                 over that network alone: socket, ofi or mpi
     ... --here                                     on this machine alone, without root: shared
                                                    memory and loopback, kills and stops
 
@@ -27,7 +28,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "skip")]
 import places  # noqa: E402
 import state  # noqa: E402
-from draw import draw, script, words  # noqa: E402
+from draw import NETWORKS, draw, networks, script, words  # noqa: E402
 from judge import said  # noqa: E402
 from play import Match, Wrong  # noqa: E402
 from skip import skip  # noqa: E402
@@ -62,7 +63,7 @@ def make_place(prefix, folder, here):
             sys.exit(1)
         return places.Here(folder)
     nodes = places.Nodes(prefix, folder)
-    for able in ("loss", "openmpi", "mpich"):
+    for able in ("loss", "ofi", "openmpi", "mpich"):
         if able not in nodes.can and skip("chaos-" + able, "this machine cannot do it"):
             nodes.down()
             sys.exit(1)
@@ -77,9 +78,9 @@ def become_root():
                         "CI=" + os.environ.get("CI", ""), sys.executable, *sys.argv])
 
 
-def play(seed, place, programs, scratch, verbose):
+def play(seed, over, place, programs, scratch, verbose):
     """One round; whether it came to what it must."""
-    drawn = draw(seed, place.can)
+    drawn = draw(seed, place.can, over)
     folder = os.path.join(scratch, "round")
     os.makedirs(folder)
     begin = time.monotonic()
@@ -100,8 +101,9 @@ def play(seed, place, programs, scratch, verbose):
         for line in (bad or "").splitlines() + told + state.outputs(match).splitlines():
             print("      " + line)
     if bad:
-        print("      env %s\n      again: make chaos SEED=%d%s" % (
-            drawn.env, seed, " HERE=1" if not place.can else ""), flush=True)
+        print("      env %s\n      again: make chaos SEED=%d%s%s" % (
+            drawn.env, seed, " OVER=" + over if over else "", " HERE=1" if not place.can else ""),
+              flush=True)
     shutil.rmtree(folder)
     return not bad
 
@@ -114,6 +116,7 @@ def main():
     parser.add_argument("--seconds", type=float)
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--here", action="store_true")
+    parser.add_argument("--over", choices=NETWORKS, help="the network of all rounds")
     parser.add_argument("--go-on", action="store_true", help="also after a round that failed")
     a = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
@@ -126,13 +129,15 @@ def main():
     played, failed, begin, place = 0, 0, time.monotonic(), None
     try:
         place = make_place(prefix, scratch, a.here)
+        if a.over and a.over not in networks(place.can):
+            sys.exit("this machine has no rounds over %s" % a.over)
         mpis = sorted(place.can & {"openmpi", "mpich"})
         programs = compile_ranks(prefix, scratch, mpis)
         if a.seed is None:
             print("the first seed is %d" % start, flush=True)
         while True:
             seed = a.seed if a.seed is not None else start + played
-            failed += not play(seed, place, programs, scratch, a.seed is not None)
+            failed += not play(seed, a.over, place, programs, scratch, a.seed is not None)
             played += 1
             enough = a.rounds is not None and played >= a.rounds
             late = a.seconds is not None and time.monotonic() - begin >= a.seconds
