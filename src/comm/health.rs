@@ -210,6 +210,12 @@ impl Health {
         rank != self.rank && !self.links().is_some_and(remote)
     }
 
+    /// The error to report for a network that failed: see [`gone::of_network`].
+    pub(in crate::comm) fn of_network(&self, error: Error) -> Option<Error> {
+        let ask = || self.alarm(Alarm::Ask);
+        gone::of_network(self, &self.node, |rank| self.is_mate(rank), ask, error)
+    }
+
     /// The reason, wherever it happened.
     #[cold]
     pub(in crate::comm) fn stop_error(&self) -> Error {
@@ -224,8 +230,7 @@ impl Health {
         if let Some(error) = self.links().and_then(Links::failure)
             && !self.ending.stopped.load(Ordering::Acquire)
             && !self.node.aborted()
-            && let Some(error) =
-                gone::of_network(self, &self.node, || self.alarm(Alarm::Ask), error)
+            && let Some(error) = self.of_network(error)
         {
             self.stop(&error);
         }

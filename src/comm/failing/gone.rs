@@ -49,18 +49,24 @@ pub(in crate::comm) fn news(node: &NodeMemory, peer: Option<Rank>, ask: impl Fn(
 pub(in crate::comm) fn of_network(
     identity: &Identity,
     node: &NodeMemory,
+    is_mate: impl Fn(u32) -> bool,
     ask: impl Fn(),
     mut error: Error,
 ) -> Option<Error> {
     let peer = error.peer.filter(|peer| peer.0 < identity.nranks);
-    match news(node, peer, ask) {
+    let gone = match news(node, peer, ask) {
         News::Aborted => return None,
-        News::Left(peer) => {
-            let waiting = error.rank.unwrap_or(Rank(identity.rank));
-            let gone = (peer, identity.place(peer.0), node.board(peer.index()));
-            return Some(left(gone, (waiting, "a call")));
+        News::Left(peer) => Some(peer),
+        News::None => {
+            let mates = (0..identity.nranks).filter(|&rank| is_mate(rank));
+            let boards = mates.map(|rank| (Rank(rank), node.board(rank as usize)));
+            absentee(node.board(identity.rank as usize), boards)
         }
-        News::None => {}
+    };
+    if let Some(gone) = gone {
+        let waiting = error.rank.unwrap_or(Rank(identity.rank));
+        let gone = (gone, identity.place(gone.0), node.board(gone.index()));
+        return Some(left(gone, (waiting, "a call")));
     }
     if let Some(peer) = peer {
         let place = identity.place(peer.0);
@@ -68,6 +74,15 @@ pub(in crate::comm) fn of_network(
         error.what = format!("no data pass to or from rank {peer} on {place}: {what}");
     }
     Some(error)
+}
+
+/// The rank of this node that has left without a call of `mine`. Other nodes stop for it and end
+/// their connections, and who would tell why, the lookout of this node, may have been that rank.
+fn absentee<'a>(mine: &Board, mates: impl Iterator<Item = (Rank, &'a Board)>) -> Option<Rank> {
+    let is_absent =
+        |board: &Board| (board.has_left() || board.has_ended()) && board.calls() < mine.calls();
+    let mut absent = mates.filter(|(_, board)| is_absent(board));
+    absent.next().map(|(rank, _)| rank)
 }
 
 /// The error for a rank that has left while another one waits for it.
@@ -103,5 +118,33 @@ pub(super) fn gone(board: &Board) -> (&'static str, &'static str) {
             "has let go of the communicator (destroyed or dropped it)",
             "make all ranks call the same operations before they let go of the communicator",
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Board of a rank that has begun so many collectives.
+    fn after(calls: u64) -> Board {
+        let board = Board::new();
+        (1..=calls).for_each(|call| board.begin(call, 7));
+        board
+    }
+
+    #[test]
+    fn who_left_without_a_call_is_absent_and_nobody_else() {
+        let mine = after(3);
+        let [there, left, ended, in_time] = [2, 2, 2, 3].map(after);
+        left.leave(false);
+        ended.end();
+        in_time.leave(false);
+        let among = |boards: &[&Board]| {
+            let ranks = (4..).map(Rank);
+            absentee(&mine, ranks.zip(boards.iter().copied()))
+        };
+        assert_eq!(among(&[&there, &in_time]), None);
+        assert_eq!(among(&[&there, &in_time, &left]), Some(Rank(6)));
+        assert_eq!(among(&[&ended, &there]), Some(Rank(4)));
     }
 }

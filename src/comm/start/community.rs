@@ -65,8 +65,7 @@ impl Owner for Community {
         let member = queue.filter(|queue| !queue.ending.destroyed.load(Ordering::Acquire));
         if let Some(queue) = member {
             if !queue.is_stopped()
-                && let Some(error) =
-                    gone::of_network(&queue, &queue.node, || queue.alarm(Alarm::Ask), error)
+                && let Some(error) = queue.of_network(error)
             {
                 queue.stop(&error);
             }
