@@ -988,8 +988,8 @@ koloResult_t koloBarrier(koloComm_t comm, koloStream_t stream);
  * Sends `count` elements to rank `peer`, which receives them by koloRecv with the same count and
  * datatype; the calls between two ranks match in order. It may wait until that rank receives:
  * sends and receives that wait for each other belong into one group. A rank may send to itself
- * inside a group. To KOLO_NO_RANK nothing is sent: the call ends at once and looks at no buffer. On
- * communicators of koloCommInitMPI, and what was split from them, MPI_PROC_NULL means the same.
+ * inside a group. To KOLO_NO_RANK nothing is sent: the call ends at once and looks at no buffer.
+ * On communicators of koloCommInitMPI, and what was split from them, MPI_PROC_NULL means the same.
  */
 KOLO_MUST_CHECK
 koloResult_t koloSend(const void *sendbuff,

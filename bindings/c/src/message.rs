@@ -55,9 +55,10 @@ unsafe fn exchange(
 
 calls! {
 /// Sends `count` elements to rank `peer`, which receives them by koloRecv with the same count and
-/// datatype; the calls between two ranks match in order. A rank may send to itself inside a group.
-/// To KOLO_NO_RANK nothing is sent: the call ends at once and looks at no buffer. On communicators
-/// of koloCommInitMPI, and what was split from them, MPI_PROC_NULL means the same.
+/// datatype; the calls between two ranks match in order. It may wait until that rank receives:
+/// sends and receives that wait for each other belong into one group. A rank may send to itself
+/// inside a group. To KOLO_NO_RANK nothing is sent: the call ends at once and looks at no buffer.
+/// On communicators of koloCommInitMPI, and what was split from them, MPI_PROC_NULL means the same.
 koloSend, koloISend(sendbuff: *const c_void, count: usize, datatype: DataTypeArg, peer: c_int;
     comm: koloComm_t)
     = enqueue(Raw::of(Collective::Send, sendbuff, null_mut(), count, datatype).peer(peer));
