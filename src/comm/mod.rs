@@ -38,6 +38,8 @@ mod start;
 
 pub use calling::group;
 pub use faces::shared_buffer::SharedBuffer;
+#[doc(hidden)]
+pub use start::meet::place;
 pub use start::{orders, stores, tuning};
 
 pub use crate::exec::CommDevice;

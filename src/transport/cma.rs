@@ -12,6 +12,8 @@
 //!
 //! Reference: `process_vm_readv(2)`; Linux, `Documentation/admin-guide/LSM/Yama.rst`.
 
+pub mod wish;
+
 use crate::base::{Code, Error, Rank, Result};
 use serde::{Deserialize, Serialize};
 use std::io;

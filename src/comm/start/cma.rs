@@ -5,11 +5,11 @@
 
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::Bootstrap;
-use crate::config::{Cma, CmaPtracer, Settings};
+use crate::config::{Cma, Settings};
 use crate::exec::reach::Fetch;
 use crate::proxy::service::Address;
 use crate::topo::RankPlace;
-use crate::transport::cma::{MarkCard, Peer, yama};
+use crate::transport::cma::{MarkCard, Peer, wish};
 use std::sync::Arc;
 
 /// The other ranks, whose memory this rank can read.
@@ -38,37 +38,6 @@ impl Fetch for Peer {
     }
 }
 
-/// From how many bytes on the settings want private buffers to be read; `None` for never. Slots
-/// are what runs where nobody has said: with pages of 4 KiB the system needs longer to find the
-/// pages than slots take for one copy more (`benches/results/buffers.md`).
-fn wanted_from(settings: &Settings) -> Option<u64> {
-    if !settings.direct() {
-        return None;
-    }
-    match settings.cma() {
-        Cma::Off => None,
-        Cma::Auto => settings.cma_from(),
-        Cma::On => settings.cma_from().or(Some(0)),
-    }
-}
-
-/// Whether private buffers are to be read where the system allows it.
-pub(in crate::comm) fn is_wanted(settings: &Settings) -> bool {
-    wanted_from(settings).is_some()
-}
-
-/// Lets peers read this process where the settings say so and the system wants to be told.
-pub(in crate::comm) fn admit(settings: &Settings) {
-    if wanted_from(settings).is_none() {
-        return;
-    }
-    yama::admit(match settings.cma_ptracer() {
-        CmaPtracer::None => yama::Tracer::Nobody,
-        CmaPtracer::Launcher => yama::Tracer::Launcher,
-        CmaPtracer::Any => yama::Tracer::Any,
-    });
-}
-
 /// Reads something of every other process, and hears whether everybody else could. Collective.
 ///
 /// # Errors
@@ -86,7 +55,7 @@ pub(in crate::comm) fn agree(
     if services.iter().all(|service| *service == services[0]) {
         return Ok(None);
     }
-    let Some(from) = wanted_from(settings) else {
+    let Some(from) = wish::from(settings) else {
         if me == Rank(0) && settings.cma() == Cma::Auto && settings.direct() {
             tracing::info!("CMA is not used: set KOLO_CMA_FROM=SIZE to use it from that size on");
         }
@@ -157,17 +126,7 @@ mod tests {
     use crate::transport::cma::Mark;
 
     #[test]
-    fn whoever_says_from_when_is_obeyed() {
-        let said = |cma: &str, from: &str| {
-            let pairs = [("cma", cma), ("cma_from", from)];
-            let layer = pairs.map(|(key, value)| (key.to_string(), value.to_string()));
-            wanted_from(&Settings::load(&layer).expect("settings"))
-        };
-        assert_eq!(said("on", "none"), Some(0));
-        assert_eq!(said("on", "1M"), Some(1 << 20));
-        assert_eq!(said("auto", "1M"), Some(1 << 20));
-        assert_eq!(said("auto", "none"), None);
-        assert_eq!(said("off", "1M"), None);
+    fn private_buffers_serve_from_their_size_on() {
         let (peers, from) = (Vec::new(), 1000);
         let private = Private { peers, from };
         assert!(private.serves(1000) && !private.serves(999));

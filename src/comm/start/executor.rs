@@ -20,7 +20,7 @@ use crate::exec::order::OwnPlanner;
 use crate::plan::{Algorithm, Collective, Geometry, Nodes};
 use crate::proxy::service::Address;
 use crate::topo;
-use crate::transport::cma::{Mark, MarkCard};
+use crate::transport::cma::{Mark, MarkCard, wish};
 use crate::transport::segment::Nonce;
 use crate::tune::form::WAITED_BELOW;
 use crate::tune::stores::Stores;
@@ -151,7 +151,7 @@ pub(in crate::comm) fn reach(
         places,
         ..
     } = *party;
-    let private = match services.len() == places.len() {
+    let private = match wish::serves(services.len(), places.len()) {
         true => super::cma::agree(bootstrap, settings, places, marks, &services)?,
         false => None,
     };

@@ -32,7 +32,7 @@ use crate::comm::queue::Queue;
 use crate::config::Settings;
 use crate::proxy::Watch;
 use crate::topo::{self, RankPlace};
-use crate::transport::cma::Mark;
+use crate::transport::cma::{Mark, wish};
 use crate::transport::node::NodeMemory;
 use crate::transport::pool::{Lease, Pool};
 use crate::transport::segment::{self, Key, Nonce, Segment};
@@ -69,7 +69,7 @@ pub(in crate::comm) fn offer(parent: &Arc<Queue>, settings: &Result<Settings>) -
         && settings.topo_file() == of_parent.topo_file()
         && settings.hostid() == of_parent.hostid()
         && settings.shm_disable() == of_parent.shm_disable()
-        && !super::cma::is_wanted(settings)
+        && wish::from(settings).is_none()
         // What the cards of the devices say follows from these.
         && settings.nthreads() == of_parent.nthreads()
         && settings.kernels_file() == of_parent.kernels_file();

@@ -16,7 +16,7 @@ use crate::comm::CommDevice;
 use crate::config::{self, Settings};
 use crate::proxy;
 use crate::topo::{self, Machine, RankPlace};
-use crate::transport::cma::{Mark, MarkCard};
+use crate::transport::cma::{Mark, MarkCard, wish};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex};
 
@@ -281,9 +281,8 @@ fn introduce(
     (mark, device): (&Mark, CommDevice),
     graph: Option<&GraphText>,
 ) -> Result<Introduction> {
-    super::cma::admit(settings);
-    let host_id = host_id(settings)?;
-    let place = RankPlace::here(bootstrap.rank(), host_id.as_deref(), machine(settings)?)?;
+    wish::admit(settings);
+    let place = place(bootstrap.rank(), settings)?;
     Ok(Introduction::Able {
         place: Box::new(place),
         shape: shape(settings, graph),
@@ -294,6 +293,14 @@ fn introduce(
         mark: mark.card(),
         device: device::card(device, settings)?,
     })
+}
+
+/// Place of the calling thread, which is to be `rank`, as the settings let others see it.
+///
+/// # Errors
+/// A machine that cannot be read.
+pub fn place(rank: Rank, settings: &Settings) -> Result<RankPlace> {
+    RankPlace::here(rank, host_id(settings)?.as_deref(), machine(settings)?)
 }
 
 /// Returns the name that stands for this rank's node instead of the name of its host, if any does.

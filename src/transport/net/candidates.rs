@@ -6,7 +6,7 @@
 //! one communicator, so whoever makes that communicator hands in how to open it.
 
 use super::Net;
-use super::choose::Candidate;
+use super::choose::{Candidate, ORDER};
 use super::plugin::fold::FoldNet;
 use super::plugin::{LAST_WORDS, PluginNet, library_of};
 use super::socket::{SocketNet, SocketOptions};
@@ -49,6 +49,7 @@ static OFI: Library = Library {
 const NOT_ASKED: &str = "it was not asked for";
 const BY_NAME: &str = "it is taken by name only, until somebody has run it on a fabric";
 const BETTER: &str = "a better one was found";
+const NO_PLUGIN: &str = "KOLO_NET_PLUGIN is none";
 const NO_MPI: &str = "the ranks did not meet through MPI (koloCommInitMPI, or mpirun with kolo's \
                       own tools)";
 
@@ -65,39 +66,71 @@ pub fn all(
     sockets: Option<&dyn Fn() -> SocketNet>,
     mpi: Option<&dyn Fn() -> Result<Arc<dyn Net>>>,
 ) -> Vec<Candidate> {
+    let outcomes = asked(settings, |kind| match (kind, mpi, sockets) {
+        (Wish::Mpi, Some(open), _) => open().map_err(Error::into_what),
+        (Wish::Socket, _, Some(open)) => {
+            starts::note(Start::Network);
+            Ok(shared(open()))
+        }
+        _ => open(settings, kind),
+    });
+    let candidate = |(kind, outcome)| Candidate { kind, outcome };
+    outcomes.into_iter().map(candidate).collect()
+}
+
+/// Every kind of network, best first, with the answer of `open`, which is asked as a communicator
+/// asks: for those that the settings admit, until one can be used.
+pub fn asked<T>(
+    settings: &Settings,
+    mut open: impl FnMut(Wish) -> std::result::Result<T, String>,
+) -> Vec<(Wish, std::result::Result<T, String>)> {
     let wish = settings.net();
     let mut found = false;
-    let kinds = [
-        Wish::Plugin,
-        Wish::Verbs,
-        Wish::Ofi,
-        Wish::Socket,
-        Wish::Mpi,
-    ];
-    let candidate = |kind: Wish| {
+    let answer = |kind: Wish| {
         let wanted = wish == kind || (wish == Wish::Auto && kind != Wish::Mpi);
         let outcome = match kind {
             _ if !wanted => Err(NOT_ASKED.into()),
             _ if found => Err(BETTER.into()),
-            Wish::Plugin => plugin(settings),
-            Wish::Verbs => own(&VERBS, settings.of_verbs().collect()),
-            Wish::Ofi => ofi(settings),
-            Wish::Mpi => match mpi {
-                Some(open) => open().map_err(Error::into_what),
-                None => Err(NO_MPI.into()),
-            },
-            Wish::Socket | Wish::Auto => match sockets {
-                Some(open) => {
-                    starts::note(Start::Network);
-                    Ok(shared(open()))
-                }
-                None => socket(settings),
-            },
+            Wish::Ofi if !wants_libfabric(settings) => Err(BY_NAME.into()),
+            kind => open(kind),
         };
         found |= outcome.is_ok();
-        Candidate { kind, outcome }
+        (kind, outcome)
     };
-    kinds.into_iter().map(candidate).collect()
+    let kinds = ORDER.into_iter().chain([Wish::Mpi]);
+    kinds.map(answer).collect()
+}
+
+/// Opens one kind of network for whoever has no communicator.
+pub fn open(settings: &Settings, kind: Wish) -> Outcome {
+    match kind {
+        Wish::Plugin => plugin(settings),
+        Wish::Verbs => own(&VERBS, settings.of_verbs().collect()),
+        Wish::Ofi => libfabric(settings),
+        Wish::Socket | Wish::Auto => socket(settings),
+        Wish::Mpi => Err(NO_MPI.into()),
+    }
+}
+
+/// Remedy for whoever wants a kind of network that is not used for the reason `why`; empty where
+/// there is none, or no need of one.
+pub fn remedy(kind: Wish, why: &str) -> &'static str {
+    let is_missing = why.contains("there is no ") || why.contains("cannot be loaded");
+    match kind {
+        _ if why == BETTER => "",
+        Wish::Ofi if why == BY_NAME => "KOLO_NET=ofi, or its provider in KOLO_OFI_PROVIDER",
+        Wish::Mpi if why == NOT_ASKED => "KOLO_NET=mpi, which nothing else implies",
+        _ if why == NOT_ASKED => "unset KOLO_NET, or let it name this one",
+        Wish::Plugin if why == NO_PLUGIN => "unset KOLO_NET_PLUGIN, or let it name the library",
+        Wish::Plugin => "a network that needs a plugin: name its library in KOLO_NET_PLUGIN",
+        Wish::Verbs if is_missing => {
+            "with RDMA adapters: libibverbs.so.1 of rdma-core, and libkolo_verbs.so.0 beside kolo"
+        }
+        Wish::Ofi if is_missing => "libfabric.so.1, and libkolo_ofi.so.0 beside kolo",
+        Wish::Ofi => "`fi_info` lists providers; docs/net-ofi.md says what each needs",
+        Wish::Socket => "an interface with an address that KOLO_SOCKET_IFNAME does not exclude",
+        Wish::Mpi | Wish::Verbs | Wish::Auto => "",
+    }
 }
 
 /// Returns the outcome that `make` had the first time for this key. Failures are kept only if
@@ -131,7 +164,7 @@ pub fn folding(settings: &Settings) -> std::result::Result<Arc<FoldNet>, String>
     type Started = std::result::Result<Arc<FoldNet>, String>;
     static STARTED: Mutex<Option<(String, Started)>> = Mutex::new(None);
     let Some(library) = library_of(settings.net_plugin()) else {
-        return Err("KOLO_NET_PLUGIN is none".into());
+        return Err(NO_PLUGIN.into());
     };
     let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
     match &*started {
@@ -146,16 +179,11 @@ pub fn folding(settings: &Settings) -> std::result::Result<Arc<FoldNet>, String>
 
 fn plugin(settings: &Settings) -> Outcome {
     let Some(library) = library_of(settings.net_plugin()) else {
-        return Err("KOLO_NET_PLUGIN is none".into());
+        return Err(NO_PLUGIN.into());
     };
     once(format!("plugin {library}"), true, || {
         PluginNet::load(OsStr::new(&library)).map(shared)
     })
-}
-
-/// The network of libfabric for whoever asks about it alone, or why there is none.
-pub fn libfabric(settings: &Settings) -> Outcome {
-    ofi(settings)
 }
 
 /// Whether libfabric was asked for. Nobody has run it on a fabric yet: so no job that went by
@@ -169,7 +197,8 @@ pub fn wants_libfabric(settings: &Settings) -> bool {
     }
 }
 
-fn ofi(settings: &Settings) -> Outcome {
+/// The network of libfabric, or why there is none.
+pub fn libfabric(settings: &Settings) -> Outcome {
     if !wants_libfabric(settings) {
         return Err(BY_NAME.into());
     }

@@ -28,7 +28,7 @@ pub struct Choice {
 }
 
 /// Best first.
-const ORDER: [Wish; 4] = [Wish::Plugin, Wish::Verbs, Wish::Ofi, Wish::Socket];
+pub(super) const ORDER: [Wish; 4] = [Wish::Plugin, Wish::Verbs, Wish::Ofi, Wish::Socket];
 
 /// Chooses by `wish` (setting `net`) among the candidates, at most one a kind. All ranks must
 /// come to the same kind; the caller compares.
