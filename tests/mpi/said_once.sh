@@ -36,7 +36,7 @@ exec "$KOLO" info "\$@"
 END
 chmod +x "$work/few"
 $MPIRUN -n 3 "$work/few" >"$work/out" 2>"$work/err" || fail "$(cat "$work/out" "$work/err")"
-for words in "^instruction set " "^networks .*not verbs: " "^locked memory " \
+for words in "^instruction set " "^ways .*not verbs: " "^locked memory " \
     "^job  *3 processes: 3 on $host" "^differs  *open files on $host (rank 2): 700; on rank 0: "; do
     [ "$(grep -c "$words" "$work/out")" = 1 ] || fail "not once '$words': $(cat "$work/out")"
 done

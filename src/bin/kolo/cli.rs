@@ -29,7 +29,8 @@ enum Command {
     /// Draw time and bandwidth of several runs of kolo perf into one picture
     #[command(after_help = PLOT_HELP)]
     Plot(PlotArgs),
-    /// Show the version, the build, and what of MPI was found
+    /// Show the version, the build, what of MPI was found, and the ways of data between ranks
+    #[command(after_help = info::HELP)]
     Info(InfoArgs),
     /// Check, show and compare settings
     Config(ConfigArgs),

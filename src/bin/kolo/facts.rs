@@ -5,12 +5,13 @@ use crate::gpus::DriverGpus;
 use crate::kernels_file;
 use crate::launcher::{self, Family};
 use crate::object;
+use crate::out::amount;
+use crate::ways::NetworkSaid;
 use kolo::base::interfaces::{self, Interface};
 use kolo::bootstrap::mpi_library::VARIABLE;
 use kolo::config::{self, Settings};
 use kolo::cuda::{ListedDevice, NvmlFacts};
 use kolo::topo::{self, Machine};
-use kolo::transport::net::{candidates, choose};
 use kolo::tune::measured::TunedOn;
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
@@ -64,8 +65,8 @@ pub fn document(facts: &[Fact]) -> Map<String, Value> {
     facts.iter().map(pair).collect()
 }
 
-/// All facts of this process.
-pub fn of_this_process() -> Vec<Fact> {
+/// All facts of this process, with what it says of its networks.
+pub fn of_this_process(said: &[NetworkSaid]) -> Vec<Fact> {
     let settings = Settings::load(&[]);
     let mut facts = of_build();
     facts.push(fact("processor", processor()));
@@ -73,7 +74,7 @@ pub fn of_this_process() -> Vec<Fact> {
     facts.push(own(list("hand-over", kolo::comm::stores::report())));
     facts.push(own(fact("launcher", started_by())));
     facts.push(own(match &settings {
-        Ok(settings) => networks(settings),
+        Ok(settings) => networks(settings, said),
         // Which setting is wrong is the error of the command.
         Err(_) => fact("networks", "not tried, because a setting is wrong"),
     }));
@@ -154,37 +155,26 @@ fn started_by() -> String {
     }
 }
 
-/// Which network would carry data between nodes, and why not the others.
-fn networks(settings: &Settings) -> Fact {
-    let tried = candidates::all(settings, None, None);
-    let shown = |candidate: &choose::Candidate| match &candidate.outcome {
-        Ok(net) => {
-            let devices: Vec<&str> = net.devices().iter().map(|d| d.name.as_str()).collect();
-            let about = net.about().map(|about| format!(" by {about}"));
-            (true, devices.join(", ") + &about.unwrap_or_default())
-        }
-        Err(why) => (false, why.clone()),
+/// Which network would carry data between nodes. Why the others would not, the ways say.
+fn networks(settings: &Settings, said: &[NetworkSaid]) -> Fact {
+    let words = |one: &NetworkSaid| {
+        let about = one.about.as_ref().map(|about| format!(" by {about}"));
+        one.devices.join(", ") + &about.unwrap_or_default()
     };
-    let mut lines = Vec::new();
-    let mut value = Map::new();
-    for candidate in &tried {
-        let (kind, (works, words)) = (candidate.kind.text(), shown(candidate));
-        value.insert(kind.into(), json!({"usable": works, "words": words}));
-        lines.push(if works {
-            format!("{kind}: {words}")
-        } else {
-            format!("not {kind}: {words}")
-        });
-    }
-    let wish = settings.net();
-    match choose::choose(wish, tried) {
-        Ok(choice) => lines.insert(
-            0,
-            format!("{}, with KOLO_NET={}", choice.net.name(), wish.text()),
-        ),
-        Err(_) => lines.insert(0, format!("none, with KOLO_NET={}", wish.text())),
-    }
-    value.insert("taken".into(), lines[0].split(',').next().into());
+    let taken = said.iter().find(|one| one.why_not.is_empty());
+    let name = taken.map_or("none", |one| one.name.as_str());
+    let mut lines = vec![format!("{name}, with KOLO_NET={}", settings.net().text())];
+    lines.extend(taken.map(|one| format!("{}: {}", one.kind, words(one))));
+    let value = said.iter().map(|one| {
+        let (is_usable, words) = match one.why_not.as_str() {
+            "" => (true, words(one)),
+            why => (false, why.to_owned()),
+        };
+        let value = json!({"usable": is_usable, "words": words});
+        (one.kind.clone(), value)
+    });
+    let mut value: Map<String, Value> = value.collect();
+    value.insert("taken".into(), name.into());
     Fact {
         value: value.into(),
         ..list("networks", lines)
@@ -243,6 +233,26 @@ const RDMA: &str = "/sys/class/infiniband";
 /// Lists the RDMA ports of the system, whether kolo can use them or not.
 pub fn rdma_ports() -> Vec<String> {
     ports_of(Path::new(RDMA))
+}
+
+/// Lists the InfiniBand ports of the system that are up, with the subnet of each.
+pub fn rdma_subnets() -> Vec<String> {
+    subnets_of(Path::new(RDMA))
+}
+
+/// The first half of the first GID is the prefix of the subnet.
+fn subnets_of(folder: &Path) -> Vec<String> {
+    let lines = ports_of(folder).into_iter();
+    let is_up = |line: &String| line.contains(": ACTIVE InfiniBand,");
+    let subnet = |line: String| {
+        let (name, _) = line.split_once(':')?;
+        let (device, port) = name.split_once(" port ")?;
+        let file = folder.join(device).join("ports").join(port).join("gids/0");
+        let gid = std::fs::read_to_string(file).ok()?;
+        let prefix: Vec<&str> = gid.trim().split(':').take(4).collect();
+        Some(format!("{name} {}", prefix.join(":")))
+    };
+    lines.filter(is_up).filter_map(subnet).collect()
 }
 
 fn rdma_devices(folder: &Path) -> Vec<String> {
@@ -315,19 +325,6 @@ fn limits() -> Vec<Fact> {
         shared_memory(),
         yama(),
     ]
-}
-
-/// `64 KiB`, `1.5 GiB`.
-pub fn amount(bytes: u64) -> String {
-    let mut value = bytes as f64;
-    for unit in ["bytes", "KiB", "MiB", "GiB", "TiB"] {
-        if value < 1024.0 {
-            let digits = usize::from(value.fract() != 0.0);
-            return format!("{value:.digits$} {unit}");
-        }
-        value /= 1024.0;
-    }
-    format!("{value:.1} PiB")
 }
 
 /// Size and free space of /dev/shm, if there is one.
@@ -416,13 +413,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_for_people() {
-        assert_eq!(amount(512), "512 bytes");
-        assert_eq!(amount(64 << 10), "64 KiB");
-        assert_eq!(amount(3 << 29), "1.5 GiB");
-    }
-
-    #[test]
     fn rdma_devices_are_read_from_the_system() {
         let folder = std::env::temp_dir().join(format!("kolo-facts-{}", std::process::id()));
         assert_eq!(rdma_devices(&folder), ["none"]);
@@ -432,6 +422,13 @@ mod tests {
         std::fs::write(port.join("link_layer"), "InfiniBand\n").unwrap();
         std::fs::write(port.join("rate"), "200 Gb/sec (4X HDR)\n").unwrap();
         let lines = rdma_devices(&folder);
+        std::fs::create_dir_all(port.join("gids")).unwrap();
+        std::fs::write(
+            port.join("gids/0"),
+            "fec0:0000:0000:0007:248a:0703:00b1:5a5e\n",
+        )
+        .unwrap();
+        assert_eq!(subnets_of(&folder), ["mlx5_0 port 1 fec0:0000:0000:0007"]);
         std::fs::remove_dir_all(&folder).unwrap();
         assert_eq!(
             lines,

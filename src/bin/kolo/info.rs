@@ -5,8 +5,9 @@ use crate::config::ShowArgs;
 use crate::facts::{self, Fact};
 use crate::launcher;
 use crate::out;
+use crate::ways::{self, JobWays, RankWays, WayGroup};
 use clap::Args;
-use kolo::base::{Rank, Result};
+use kolo::base::{Error, Rank, Result};
 use kolo::bootstrap::{Bootstrap, NetSettings, launch};
 use kolo::config::{self, Settings};
 use serde_json::{Map, Value, json};
@@ -27,9 +28,37 @@ pub struct InfoArgs {
     /// Show which algorithms there are for each collective, and what each of them is
     #[arg(long, conflicts_with_all = ["config", "options"])]
     pub algorithms: bool,
+    /// Show which way data take between two ranks of the job, and why not a better one
+    #[arg(
+        long,
+        value_name = "A,B",
+        value_parser = two_ranks,
+        conflicts_with_all = ["config", "options", "algorithms"]
+    )]
+    pub ranks: Option<[u32; 2]>,
     /// Print JSON in place of text
     #[arg(long)]
     pub json: bool,
+}
+
+/// Text below the help.
+pub const HELP: &str = "\
+Examples:
+  kolo info
+      this build, this machine, and the ways of data that a job on it would have
+  mpirun -n 18 kolo info
+      the same of a job: which way data take between its ranks, and why not a better one
+  mpirun -n 18 kolo info --ranks 3,17
+      the way between these two";
+
+fn two_ranks(text: &str) -> std::result::Result<[u32; 2], String> {
+    let ranks = text
+        .split_once(',')
+        .map(|(a, b)| (a.trim().parse(), b.trim().parse()));
+    match ranks {
+        Some((Ok(a), Ok(b))) => Ok([a, b]),
+        _ => Err("two ranks, as 3,17".into()),
+    }
 }
 
 /// How long the processes of a job may take to find each other, before rank 0 speaks for itself.
@@ -68,19 +97,60 @@ pub fn info(args: &InfoArgs) -> Result<()> {
     if args.options {
         return Ok(());
     }
+    let settings = Settings::load(&[]);
     let job = Job::meet();
-    let facts = facts::of_this_process();
+    let (mine, mark) = RankWays::look(job.rank(), settings.as_ref().ok(), ways::opened);
+    let ways = match &job.ranks {
+        Some(ranks) => ways::gather(&**ranks, &mine, &mark)?,
+        None => JobWays::alone(mine.clone()),
+    };
+    if let Some(ranks) = args.ranks {
+        settings.map_err(launcher::told_by_one)?;
+        return pair(&job, &ways, ranks, args.json);
+    }
+    let facts = facts::of_this_process(&mine.networks);
     let all = job.gather(&facts);
     if job.speaks() {
         if args.json {
-            out::json(&document(&facts, &all, &job))
+            out::json(&document(&facts, &all, &job, &ways))
         } else {
-            out::write(&text(&facts, &all, &job))
+            out::write(&text(&facts, &all, &job, &ways))
         }
     }
-    Settings::load(&[])
-        .map(|_| ())
-        .map_err(launcher::told_by_one)
+    settings.map(|_| ()).map_err(launcher::told_by_one)
+}
+
+/// `kolo info --ranks A,B`.
+fn pair(job: &Job, ways: &JobWays, ranks: [u32; 2], is_json: bool) -> Result<()> {
+    let found = ways.pair(ranks);
+    let told = |error: Error| {
+        let what = match &job.problem {
+            Some(problem) => format!("{}; the others were not asked: {problem}", error.what),
+            None => error.what.clone(),
+        };
+        Error::new(error.code, what, error.remedy.clone()).told_elsewhere(!job.speaks())
+    };
+    let found = found.map_err(told)?;
+    if !job.speaks() {
+        return Ok(());
+    }
+    if is_json {
+        out::json(&json!({ "ranks": ranks, "way": found }));
+        return Ok(());
+    }
+    let [a, b] = ranks;
+    let lines = found.lines();
+    let first = lines[0]
+        .split_once("): ")
+        .map_or(&*lines[0], |(_, way)| way);
+    let nodes = if found.nodes.is_empty() {
+        String::new()
+    } else {
+        format!(" (on {})", found.nodes.join(" and "))
+    };
+    out::line(&format!("ranks {a} and {b}{nodes}: {first}"));
+    lines[1..].iter().for_each(|line| out::line(line));
+    Ok(())
 }
 
 /// The processes that were started together, as far as they find each other.
@@ -118,6 +188,11 @@ impl Job {
                 problem: Some(error.into_what()),
             },
         }
+    }
+
+    /// This process among them.
+    fn rank(&self) -> Rank {
+        self.ranks.as_ref().map_or(Rank(0), |ranks| ranks.rank())
     }
 
     /// Whether this process prints.
@@ -212,8 +287,8 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Facts, one a line; what differs between processes behind them.
-fn text(facts: &[Fact], all: &[Said], job: &Job) -> String {
+/// Facts, one a line; what differs between processes behind them, and the ways of data.
+fn text(facts: &[Fact], all: &[Said], job: &Job, ways: &JobWays) -> String {
     let mut text = String::new();
     for fact in facts {
         for line in &fact.lines {
@@ -252,6 +327,13 @@ fn text(facts: &[Fact], all: &[Said], job: &Job) -> String {
             );
         }
     }
+    let ways = match ways.problem() {
+        Some(problem) => vec![problem],
+        None => ways.groups().iter().flat_map(WayGroup::lines).collect(),
+    };
+    for line in ways {
+        let _ = writeln!(text, "{:<20}{line}", "ways");
+    }
     text.push_str(
         "\n`kolo config show --origin` shows the settings in force, `kolo info --options` what \
          there are, `kolo info --algorithms` what computes each collective.\n",
@@ -260,8 +342,9 @@ fn text(facts: &[Fact], all: &[Said], job: &Job) -> String {
 }
 
 /// Shows the facts for programs.
-fn document(facts: &[Fact], all: &[Said], job: &Job) -> Value {
+fn document(facts: &[Fact], all: &[Said], job: &Job, ways: &JobWays) -> Value {
     let mut document = facts::document(facts);
+    document.insert("ways".into(), json!(ways.groups()));
     let differing = differences(all)
         .into_iter()
         .map(|one| json!({"fact": one.name, "value": one.value, "hosts": one.hosts}));
@@ -317,7 +400,7 @@ mod tests {
             ranks: None,
             problem: None,
         };
-        let text = text(&[], &all, &job);
+        let text = text(&[], &all, &job, &JobWays::default());
         let line = "open files on node2 (rank 2, 4), node3 (rank 3): 512; on rank 0: 1024";
         assert!(text.contains(line), "{text}");
         assert!(

@@ -34,6 +34,7 @@ mod tune;
 mod tune_args;
 mod tune_mpi;
 mod tuned;
+mod ways;
 mod world;
 
 use std::process::ExitCode;

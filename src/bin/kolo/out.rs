@@ -47,3 +47,38 @@ pub fn counted<N: std::fmt::Display + PartialEq + From<u8>>(count: N, word: &str
         format!("{count} {word}s")
     }
 }
+
+/// `64 KiB`, `1.5 GiB`.
+pub fn amount(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    for unit in ["bytes", "KiB", "MiB", "GiB", "TiB"] {
+        if value < 1024.0 {
+            let digits = usize::from(value.fract() != 0.0);
+            return format!("{value:.digits$} {unit}");
+        }
+        value /= 1024.0;
+    }
+    format!("{value:.1} PiB")
+}
+
+/// Names in one line, of many the first.
+pub fn list<T: AsRef<str>>(names: &[T]) -> String {
+    const SHOWN: usize = 4;
+    let shown: Vec<&str> = names.iter().take(SHOWN).map(AsRef::as_ref).collect();
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_for_people() {
+        assert_eq!(amount(512), "512 bytes");
+        assert_eq!(amount(64 << 10), "64 KiB");
+        assert_eq!(amount(3 << 29), "1.5 GiB");
+    }
+}

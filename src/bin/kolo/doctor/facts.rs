@@ -2,6 +2,7 @@
 //! them up. They travel as JSON, where members that one side does not know do no harm.
 
 use crate::launcher::StartedBy;
+use crate::ways::JobWays;
 use kolo::base::interfaces::ways::{self, Barred, FaceTable};
 use kolo::bootstrap::reach::Reached;
 use serde::{Deserialize, Serialize};
@@ -174,6 +175,8 @@ pub struct NodeFacts {
     pub processor: String,
     /// RDMA ports, one a line.
     pub hcas: Vec<String>,
+    /// Subnets of InfiniBand ports, one a line.
+    pub fabrics: Vec<String>,
     /// Provider of libfabric, where kolo could use one.
     pub libfabric: Option<LibfabricFacts>,
     /// kolo's files: name, and what is in them, in short.
@@ -309,6 +312,8 @@ pub struct Gathered {
     pub ranks: Vec<RankFacts>,
     /// In the order of their lowest ranks.
     pub nodes: Vec<NodeSeen>,
+    /// Ways of data, where all ranks were asked.
+    pub ways: JobWays,
 }
 
 impl Gathered {

@@ -1,6 +1,7 @@
 //! Findings of a check; several nodes that have the same one stand in one line.
 
 use super::facts::{Gathered, NodeSeen};
+pub use crate::out::list;
 use serde::Serialize;
 
 /// One line.
@@ -31,16 +32,6 @@ impl Finding {
             format!("{}: {}: {}", self.check, list(&self.nodes), self.what)
         };
         line.replace(['\n', '\r'], " ")
-    }
-}
-
-/// Names in one line, of many the first.
-pub fn list<T: AsRef<str>>(names: &[T]) -> String {
-    const SHOWN: usize = 4;
-    let shown: Vec<&str> = names.iter().take(SHOWN).map(AsRef::as_ref).collect();
-    match names.len().saturating_sub(SHOWN) {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
     }
 }
 

@@ -8,11 +8,13 @@ use super::{gather_files, gather_left, libfabric, linked};
 use crate::facts as system;
 use crate::launcher::{self, Family};
 use crate::object::family_of_library;
+use crate::ways::JobWays;
 use kolo::base::{Code, Error, folder, input_file};
 use kolo::bootstrap::mpi_library::LIBRARY;
 use kolo::bootstrap::reach::Listeners;
-use kolo::config::{self, Cma, CmaPtracer, Settings};
+use kolo::config::{self, CmaPtracer, Settings};
 use kolo::topo;
+use kolo::transport::cma::wish;
 use kolo::trust::check_secret_file;
 use kolo::tune::{Measured, measured};
 use std::collections::BTreeMap;
@@ -80,6 +82,7 @@ pub fn job_of_one(here: &ThisRank, lasting: bool) -> Gathered {
             facts,
             trials: Trials::default(),
         }],
+        ways: JobWays::default(),
     }
 }
 
@@ -106,11 +109,12 @@ pub fn node(here: &ThisRank, several: bool) -> (NodeFacts, Option<Listeners>) {
 fn of_machine(here: &ThisRank, facts: &mut NodeFacts) {
     facts.shm = system::dev_shm();
     facts.yama = system::ptrace_scope();
-    facts.wants_cma = here.settings.cma() != Cma::Off;
+    facts.wants_cma = wish::from(&here.settings).is_some();
     facts.lets_cma = here.settings.cma_ptracer() != CmaPtracer::None;
     facts.cpus = system::cpus();
     facts.processor = system::processor();
     facts.hcas = system::rdma_ports();
+    facts.fabrics = system::rdma_subnets();
 }
 
 fn start(program: Option<&Path>, lasting: bool) -> StartFacts {

@@ -115,6 +115,19 @@ fn net_plugin(settings: &Settings) -> Option<(&'static str, Error)> {
     Some((key, Error::new(code, why, fix)))
 }
 
+/// The library of the plugin that a communicator would ask, as it lies on the disk, or why it would
+/// not be one; `None`: there is to be no plugin. Nothing of it is loaded.
+pub fn plugin_on_disk(settings: &Settings) -> Option<std::result::Result<String, String>> {
+    let library = library_of(settings.net_plugin())?;
+    Some(match no_plugin(&library) {
+        None => Ok(library),
+        Some(_) if settings.net_plugin().is_none() && found_by_loader(&library).is_none() => {
+            Err(format!("there is no {library}"))
+        }
+        Some((_, why)) => Err(why),
+    })
+}
+
 /// Why the library is no plugin of a network.
 fn no_plugin(library: &str) -> Option<(Code, String)> {
     let object = match library.contains('/') {

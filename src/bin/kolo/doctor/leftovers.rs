@@ -55,7 +55,7 @@ fn named(files: &[&LeftFile]) -> String {
         _ => paths.join(", "),
     };
     let bytes = files.iter().map(|file| file.bytes).sum();
-    format!("{what} ({})", crate::facts::amount(bytes))
+    format!("{what} ({})", crate::out::amount(bytes))
 }
 
 fn of_folder(files: &[&LeftFile]) -> WithFix {

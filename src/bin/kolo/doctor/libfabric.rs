@@ -2,6 +2,7 @@
 
 use super::facts::{Gathered, LibfabricFacts};
 use super::finding::{Finding, differing, list, of_difference};
+use super::ways;
 use kolo::config::Settings;
 use kolo::transport::net::candidates;
 
@@ -38,6 +39,10 @@ pub fn libfabric(job: &Gathered) -> Vec<Finding> {
             fix: fix.into(),
         })
     };
+    // Nodes that use different networks are told of with the reason.
+    if !ways::networks(job).is_empty() {
+        return Vec::new();
+    }
     let found: Vec<Finding> = job.nodes.iter().filter_map(lacks).collect();
     if !found.is_empty() {
         return found;
@@ -88,6 +93,7 @@ mod tests {
         };
         Gathered {
             ranks: Vec::new(),
+            ways: Default::default(),
             nodes: all.iter().enumerate().map(node).collect(),
         }
     }

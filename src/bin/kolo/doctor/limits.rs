@@ -2,7 +2,7 @@
 
 use super::facts::{Gathered, NodeSeen, RankFacts};
 use super::finding::{Finding, WithFix, differing, of_difference, on_nodes};
-use crate::facts::amount;
+use crate::out::amount;
 
 /// Locked memory that RDMA needs at least: registered buffers of one rank.
 const LEAST_LOCKED: u64 = 1 << 30;

@@ -6,7 +6,7 @@
 //! **Idea.** Every rank gathers facts ([`facts`], [`gather`]) and sends them to all; the lowest
 //! rank of each node also tries connections to other nodes ([`trials`]). A check is a pure function
 //! of these facts ([`limits`], [`network`], [`placement`], [`software`], [`mpi`], [`gpus`],
-//! [`leftovers`]) and gives findings. Rank 0 prints them.
+//! [`leftovers`], [`ways`]) and gives findings. Rank 0 prints them.
 //!
 //! The exit code is 0 where nothing was found and 1 where something was.
 
@@ -31,7 +31,9 @@ mod samples;
 mod search;
 mod software;
 mod trials;
+mod ways;
 
+use crate::ways::RankWays;
 use crate::{launcher, out};
 use clap::Args;
 use facts::{Gathered, HostBoot, NodeFacts, NodeSeen, RankFacts, Trials};
@@ -90,18 +92,22 @@ const OF_NODE: [Check; 8] = [
 ];
 
 /// The others, in the order in which one mends things.
-const OF_JOB: [Check; 21] = [
+const OF_JOB: [Check; 25] = [
     limits::shm_free,
     network::mtu,
     network::speed,
     network::reach,
     network::names,
     network::clocks,
+    ways::networks,
     limits::yama,
+    ways::refused,
     limits::remove_ipc,
     placement::uneven,
     placement::binding,
     software::hcas,
+    ways::fabrics,
+    ways::devices,
     libfabric::libfabric,
     software::builds,
     software::shape,
@@ -222,6 +228,9 @@ fn together(ranks: &dyn Bootstrap, args: &DoctorArgs, here: &ThisRank) -> Result
     let seat = (here.rank.host.clone(), here.rank.boot.clone());
     let seats: Vec<HostBoot> = told(ranks, Some(&seat), true)?;
     let all: Vec<RankFacts> = told(ranks, Some(&here.rank), speaks)?;
+    let plugin = gather_files::plugin_on_disk;
+    let (mine, mark) = RankWays::look(ranks.rank(), Some(&here.settings), plugin);
+    let ways = crate::ways::gather(ranks, &mine, &mark)?;
     let nodes = facts::nodes_of(&seats);
     let place = nodes.iter().position(|of_node| of_node[0] == me);
     let several = nodes.len() > 1;
@@ -249,7 +258,11 @@ fn together(ranks: &dyn Bootstrap, args: &DoctorArgs, here: &ThisRank) -> Result
             node.trials = taken(&mut tried, node.ranks[0]);
         }
         facts::settle(&mut nodes);
-        let job = Gathered { ranks: all, nodes };
+        let job = Gathered {
+            ranks: all,
+            nodes,
+            ways,
+        };
         let findings = all_findings(&job);
         print(args, &job, &findings);
         found = !findings.is_empty();
@@ -297,7 +310,7 @@ fn print(args: &DoctorArgs, job: &Gathered, found: &[Finding]) {
     for one in found {
         out::line(&one.line());
     }
-    for line in notes(job) {
+    for line in [notes(job), ways::lines(job)].concat() {
         out::report(&format!("kolo doctor: {line}"));
     }
     out::report(&format!(
@@ -318,6 +331,7 @@ fn document(job: &Gathered, found: &[Finding]) -> serde_json::Value {
         "nodes": names,
         "findings": found,
         "notes": notes(job),
+        "ways": job.ways.groups(),
     })
 }
 

@@ -2,6 +2,7 @@
 
 use super::facts::{Face, Gathered, NodeFacts, NodeSeen, RankFacts, Trial, Trials, partners};
 use super::finding::Finding;
+use crate::ways::JobWays;
 use kolo::base::interfaces::class::FaceClass;
 use kolo::base::interfaces::face::{FaceAddress, Signs};
 use kolo::base::interfaces::ways::FaceCard;
@@ -52,6 +53,7 @@ pub fn healthy(nodes: usize, per_node: usize) -> Gathered {
         answer: Reached::Passed,
     };
     Gathered {
+        ways: JobWays::default(),
         ranks: (0..nodes * per_node).map(rank).collect(),
         nodes: (0..nodes)
             .map(|node| NodeSeen {
