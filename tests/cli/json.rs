@@ -45,6 +45,14 @@ fn info_tells_facts_and_settings() {
             .iter()
             .all(Value::is_string)
     );
+    let ways = info["ways"].as_array().unwrap();
+    let places: Vec<&Value> = ways.iter().map(|way| &way["between"]).collect();
+    assert_eq!(places, ["process", "node", "nodes"]);
+    for way in ways {
+        assert!(way["way"].is_string() && way["pairs"] == 0, "{way}");
+        let reasons = way["not"].as_array().unwrap();
+        assert!(reasons.iter().all(|not| not["why"] != ""), "{way}");
+    }
     let job = &info["job"];
     assert_eq!(
         (&job["processes"], &job["differences"]),

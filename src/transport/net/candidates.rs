@@ -122,7 +122,7 @@ pub fn remedy(kind: Wish, why: &str) -> &'static str {
         Wish::Mpi if why == NOT_ASKED => "KOLO_NET=mpi, which nothing else implies",
         _ if why == NOT_ASKED => "unset KOLO_NET, or let it name this one",
         Wish::Plugin if why == NO_PLUGIN => "unset KOLO_NET_PLUGIN, or let it name the library",
-        Wish::Plugin => "a network that needs a plugin: name its library in KOLO_NET_PLUGIN",
+        Wish::Plugin => "KOLO_NET_PLUGIN with the library, where the site has one",
         Wish::Verbs if is_missing => {
             "with RDMA adapters: libibverbs.so.1 of rdma-core, and libkolo_verbs.so.0 beside kolo"
         }

@@ -134,6 +134,7 @@ def the_doctor_names_what_is_planted(cluster):
         assert said.out == "" and "2 ranks on 2 nodes: nothing found" in said.err, vars(said)
     document = json.loads(doctor.run("--json").ok().out)
     notes = document.pop("notes")
+    assert [way["between"] for way in document.pop("ways")] == ["process", "node", "nodes"]
     assert len(notes) == 1 and "no CUDA driver, which is no fault" in notes[0], notes
     assert document == {"ranks": 2, "nodes": ["node1", "node2"], "findings": []}, document
     alone = cluster.run("node1", [cluster.kolo, "doctor", "--node"]).ok()
