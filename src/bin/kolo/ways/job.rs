@@ -248,7 +248,8 @@ impl JobWays {
             let mut new = self.between_two(ends, &by);
             new.pairs = (nodes.ranks[one].len() * nodes.ranks[other].len()) as u64;
             let is_alike = |(known, _): &&mut (WayGroup, _)| {
-                known.fails == new.fails && (new.fails || known.way == new.way)
+                known.fails == new.fails
+                    && (new.fails || (&known.way, &known.not) == (&new.way, &new.not))
             };
             match found.iter_mut().find(is_alike) {
                 Some((known, of)) => {
@@ -353,7 +354,8 @@ impl JobWays {
             )],
         };
         let way = way_of(Some(net), &over, by.is_routed && net.kind == "socket");
-        between(Vec::new(), 1, way, false, Vec::new())
+        let not = apart_by_setting(one, other).into_iter().collect();
+        between(Vec::new(), 1, way, false, not)
     }
 
     /// Networks that are better than those which these ranks take, and why they are not taken.
@@ -405,6 +407,19 @@ fn between(
         fails,
         not,
     }
+}
+
+/// Why two ranks of one machine do not share memory, where a setting is the reason.
+fn apart_by_setting(one: &RankWays, other: &RankWays) -> Option<NotTaken> {
+    let (a, b) = (one.place.as_ref()?, other.place.as_ref()?);
+    // A boot is told by all whose node no setting names.
+    let is_named = a.boot_id.is_empty() && b.boot_id.is_empty();
+    (is_named && a.host == b.host).then(|| NotTaken {
+        way: "memory of the node".into(),
+        nodes: Vec::new(),
+        why: "a setting lets processes of one machine count as different nodes".into(),
+        fix: "unset KOLO_SHM_DISABLE and KOLO_HOSTID".into(),
+    })
 }
 
 /// Pairs of so many ranks.

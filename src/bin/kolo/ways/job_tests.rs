@@ -88,6 +88,27 @@ fn what_joins_nodes_makes_groups() {
 }
 
 #[test]
+fn processes_of_a_machine_that_count_as_nodes_hear_of_the_setting() {
+    let mut job = job(2, 1);
+    for rank in &mut job.ranks {
+        let place = rank.place.as_mut().expect("a place");
+        (place.host, place.boot_id) = ("node1".into(), String::new());
+    }
+    let line = "not memory of the node: a setting lets processes of one machine count as \
+                different nodes; fix: unset KOLO_SHM_DISABLE and KOLO_HOSTID";
+    assert_eq!(text(&job).matches(line).count(), 1, "{}", text(&job));
+    let pair = job.pair([0, 1]).unwrap();
+    assert!(
+        pair.not[0].line() == line && pair.not.len() == 4,
+        "{pair:?}"
+    );
+    // Two machines that a setting names are two.
+    let place = job.ranks[1].place.as_mut().expect("a place");
+    place.host = "node2".into();
+    assert!(!text(&job).contains("not memory"), "{}", text(&job));
+}
+
+#[test]
 fn cma_is_told_with_its_size_or_the_refusal() {
     let mut job = job(2, 2);
     for rank in &mut job.ranks {
