@@ -10,6 +10,8 @@ mod drawn;
 mod guidelines;
 #[path = "tuner/leaders.rs"]
 mod leaders;
+#[path = "tuner/many.rs"]
+mod many;
 #[path = "tuner/placement.rs"]
 mod placement;
 #[path = "tuner/rails.rs"]

@@ -173,7 +173,7 @@ macro_rules! algorithms {
                 }
                 /// every pair of ranks in turn
                 Pairwise = "pairwise" {
-                    AllToAll: pairwise::all_to_all, tokens(|s| s), up_to(256);
+                    AllToAll: pairwise::all_to_all, tokens(|s| s), up_to(1 << 14);
                 }
                 /// signals at doubling distances
                 Dissemination = "dissemination" {
@@ -228,7 +228,7 @@ pub struct Entry {
     pub all_blocks: bool,
     /// It uses channels in multiples of this, where it may have so many.
     pub channels: u16,
-    /// Most ranks that it is meant for; the grid of `tests/plans` checks it to 1,000.
+    /// Most ranks that it is meant for.
     pub most_ranks: u32,
     /// It looks at the nodes.
     pub by_node: bool,
@@ -238,8 +238,8 @@ pub struct Entry {
     pub direct: bool,
 }
 
-/// `plan` computes `collective` and is called `algorithm`: any number of rounds, one token a
-/// connection, up to 1,024 ranks. The functions of [`Entry`] say what is different.
+/// `plan` computes `collective` and is called `algorithm`: any number of ranks and rounds, one
+/// token a connection. The functions of [`Entry`] say what is different.
 const fn of(
     algorithm: Algorithm,
     collective: Collective,
@@ -253,7 +253,7 @@ const fn of(
         most_rounds: 0,
         all_blocks: false,
         channels: 1,
-        most_ranks: 1024,
+        most_ranks: u32::MAX,
         by_node: false,
         one_memory: false,
         direct: false,

@@ -1,6 +1,5 @@
 //! Tests of what is chosen.
 
-use crate::counting::{ASKED, HELD, MOST};
 use crate::support::inputs;
 use kolo::plan::{Algorithm, Collective};
 use kolo::price::{CacheSeat, Cluster, SeatList};
@@ -208,26 +207,6 @@ fn every_rank_binds_the_same_table() {
             );
         }
     }
-}
-
-#[test]
-fn tables_of_many_ranks_are_bound_with_as_little_work_as_those_of_few() {
-    // Counted, not timed: how often memory is asked for, and how much is held at once.
-    let work = |nodes| {
-        let (asked, held) = (ASKED.get(), HELD.get());
-        MOST.set(held);
-        let table = Table::new(inputs(Cluster::uniform(nodes, 1)));
-        (table, ASKED.get() - asked, MOST.get() - held)
-    };
-    let (_, few_asked, few_held) = work(100);
-    let (table, asked, held) = work(100_000);
-    // A thousand times as many ranks have ten more levels of two.
-    assert!(asked <= 4 * few_asked, "{asked} and {few_asked} calls");
-    assert!(held <= 4 * few_held, "{held} and {few_held} bytes");
-    assert_eq!(
-        table.choose(Collective::AllReduce, 1 << 20).algorithm,
-        Algorithm::Ring
-    );
 }
 
 fn over(protocols: &[ProtocolChoice]) -> Allowed {

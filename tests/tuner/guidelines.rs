@@ -75,7 +75,8 @@ fn check(table: &Table, what: &str) {
 }
 
 /// Checks that a choice can run: it is registered, and what it is composed of can run too.
-fn runs(table: &Table, collective: Collective, bytes: usize) {
+/// Asserts that something computes what the table has chosen.
+pub fn runs(table: &Table, collective: Collective, bytes: usize) {
     let choice = table.choose(collective, bytes);
     if choice.composed {
         let n = table.inputs().nranks as usize;
