@@ -356,8 +356,42 @@ impl<'e> Group<'e> {
         }
     }
 
-    /// mine -> partner, mine + partner -> result: partners fold each other's data alike, what
-    /// belongs to the lower member first.
+    /// Sources of a fold with a partner: what belongs to the lower member comes first, so that both
+    /// fold alike.
+    fn lower_first(&mut self, partner: u32, mine: Operand) -> [Operand; 2] {
+        let from = self.from(partner).operand();
+        if partner < self.me {
+            [from, mine]
+        } else {
+            [mine, from]
+        }
+    }
+
+    /// from -> partner: many pieces in one token.
+    pub fn give(&mut self, to: u32, from: Operand, pieces: impl IntoIterator<Item = i64>) {
+        let to = self.to(to).operand();
+        self.put_many(&[from], &[to], pieces, false);
+    }
+
+    /// partner -> result: many pieces in one token.
+    pub fn take_from(&mut self, from: u32, pieces: impl IntoIterator<Item = i64>) {
+        let from = self.from(from).operand();
+        self.put_many(&[from], &[self.target], pieces, false);
+    }
+
+    /// mine + partner -> result: many pieces in one token.
+    pub fn fold_from(
+        &mut self,
+        partner: u32,
+        mine: Operand,
+        pieces: impl IntoIterator<Item = i64>,
+        is_result: bool,
+    ) {
+        let srcs = self.lower_first(partner, mine);
+        self.put_many(&srcs, &[self.target], pieces, is_result);
+    }
+
+    /// mine -> partner, mine + partner -> result.
     pub fn fold_with(
         &mut self,
         partner: u32,
@@ -366,12 +400,9 @@ impl<'e> Group<'e> {
         keep: impl IntoIterator<Item = i64>,
         is_result: bool,
     ) {
-        let (to, from) = (self.to(partner).operand(), self.from(partner).operand());
+        let to = self.to(partner).operand();
         let out = self.tokens(&[mine], &[to], give, false);
-        let srcs = match partner < self.me {
-            true => [from, mine],
-            false => [mine, from],
-        };
+        let srcs = self.lower_first(partner, mine);
         let back = self.tokens(&srcs, &[self.target], keep, is_result);
         self.in_turns(out, back);
     }

@@ -14,6 +14,7 @@
 use super::cores::{Cores, Role};
 use super::group::{Group, flat};
 use crate::plan::{Layout, Nodes, Operand, Plan, Shape};
+use std::ops::Range;
 
 /// Halving, then doubling.
 pub fn all_reduce(shape: &Shape, _: &Nodes) -> Plan {
@@ -38,44 +39,136 @@ pub fn pieces(n: u32) -> u32 {
 /// All-reduce of [`pieces`] pieces. Piece p is kept by the core with the bits of p in reverse
 /// order, so that what a core keeps is a run.
 pub fn all_reduce_in(g: &mut Group) {
-    let cores = Cores::of(g.n);
-    let all = i64::from(cores.count);
-    let halves = [(0..all / 2).collect(), (all / 2..all).collect()];
-    let (mut mine, result) = (g.own(), g.result());
-    let Role::Core { number, host } = cores.role(g.me) else {
-        let (to, from) = (g.to(g.me + 1).operand(), g.from(g.me + 1).operand());
-        g.put_each(&[mine], &[to], &halves);
-        return g.put_each(&[from], &[result], &halves);
-    };
-    if host {
-        let guest = g.from(g.me - 1).operand();
-        g.put_each(&[guest, mine], &[result], &halves);
-        mine = result;
+    let halving = Halving::of(g.n, g.me);
+    halving.hand_in(g);
+    halving.exchange(g);
+    halving.take_out(g);
+}
+
+/// The all-reduce of a member in three stages, between which a hierarchy may work on one half of
+/// the pieces while the other one is on its way.
+pub struct Halving {
+    cores: Cores,
+    role: Role,
+    halves: [Range<i64>; 2],
+}
+
+impl Halving {
+    /// All-reduce as member `me` of n does it.
+    pub fn of(n: u32, me: u32) -> Halving {
+        let cores = Cores::of(n);
+        let all = i64::from(cores.count);
+        Halving {
+            role: cores.role(me),
+            halves: [0..all / 2, all / 2..all],
+            cores,
+        }
     }
-    let mut exchanged = Vec::new();
-    let mut range = 0..all;
-    for k in 0..cores.exchanges() {
+
+    /// The half that [`Halving::hand_in`] wants.
+    pub fn wanted_first(&self) -> Range<i64> {
+        match self.role {
+            Role::Core { number, host } => self.half(!host && number & 1 == 0),
+            Role::Guest => self.half(false),
+        }
+    }
+
+    /// The half that is there before [`Halving::take_out`].
+    pub fn there_first(&self) -> Range<i64> {
+        match self.role {
+            Role::Core { number, host } => self.half(!host && number & 1 == 1),
+            Role::Guest => self.half(false),
+        }
+    }
+
+    fn half(&self, is_high: bool) -> Range<i64> {
+        self.halves[usize::from(is_high)].clone()
+    }
+
+    /// Halves of what this core has: the one that it keeps in exchange k, and the other.
+    fn parted(&self, number: u32, k: u32, range: &Range<i64>) -> (Range<i64>, Range<i64>) {
         let middle = (range.start + range.end) / 2;
         let (low, high) = (range.start..middle, middle..range.end);
-        let (keep, give) = match number >> k & 1 {
+        match number >> k & 1 {
             0 => (low, high),
             _ => (high, low),
+        }
+    }
+
+    /// Begins with the half of [`Halving::wanted_first`].
+    pub fn hand_in(&self, g: &mut Group) {
+        let (mine, result, first) = (g.own(), g.result(), self.wanted_first());
+        match self.role {
+            Role::Guest => {
+                let to = g.to(g.me + 1).operand();
+                g.put_many(&[mine], &[to], first, false);
+            }
+            Role::Core { host: true, .. } => {
+                let guest = g.from(g.me - 1).operand();
+                g.put_many(&[guest, mine], &[result], first, false);
+            }
+            Role::Core { number, .. } if self.cores.exchanges() > 0 => {
+                g.give(self.cores.member(number ^ 1), mine, first);
+            }
+            Role::Core { .. } => {}
+        }
+    }
+
+    /// Does all but what is left to the last stage. Wants both halves.
+    pub fn exchange(&self, g: &mut Group) {
+        let (mut mine, result) = (g.own(), g.result());
+        let Role::Core { number, host } = self.role else {
+            let (to, from) = (g.to(g.me + 1).operand(), g.from(g.me + 1).operand());
+            g.put_many(&[mine], &[to], self.half(true), false);
+            return g.put_many(&[from], &[result], self.half(false), false);
         };
-        let partner = cores.member(number ^ 1 << k);
-        let is_result = k + 1 == cores.exchanges();
-        g.fold_with(partner, mine, give.clone(), keep.clone(), is_result);
-        (mine, range) = (result, keep.clone());
-        exchanged.push((partner, keep, give));
+        if host {
+            let guest = g.from(g.me - 1).operand();
+            g.put_many(&[guest, mine], &[result], self.half(true), false);
+            mine = result;
+        }
+        if g.n == 1 {
+            return g.copy(0, true);
+        }
+        let mut range = 0..i64::from(self.cores.count);
+        let mut exchanged = Vec::new();
+        for k in 0..self.cores.exchanges() {
+            let (keep, give) = self.parted(number, k, &range);
+            let partner = self.cores.member(number ^ 1 << k);
+            if k > 0 || host {
+                g.give(partner, mine, give.clone());
+            }
+            let is_result = k + 1 == self.cores.exchanges();
+            g.fold_from(partner, mine, keep.clone(), is_result);
+            (mine, range) = (result, keep.clone());
+            exchanged.push((partner, keep, give));
+        }
+        for (k, (partner, keep, give)) in exchanged.into_iter().enumerate().rev() {
+            g.give(partner, result, keep);
+            if k > 0 || host {
+                g.take_from(partner, give);
+            }
+        }
+        if host {
+            let guest = g.to(g.me - 1).operand();
+            g.put_many(&[result], &[guest], self.half(false), false);
+        }
     }
-    for (partner, keep, give) in exchanged.into_iter().rev() {
-        g.exchange((partner, keep), (partner, give));
-    }
-    if host {
-        let guest = g.to(g.me - 1).operand();
-        g.put_each(&[result], &[guest], &halves);
-    }
-    if g.n == 1 {
-        g.copy(0, true);
+
+    /// Ends with the half that was not there.
+    pub fn take_out(&self, g: &mut Group) {
+        let result = g.result();
+        match self.role {
+            Role::Guest => g.take_from(g.me + 1, self.half(true)),
+            Role::Core { host: true, .. } => {
+                let guest = g.to(g.me - 1).operand();
+                g.put_many(&[result], &[guest], self.half(true), false);
+            }
+            Role::Core { number, .. } if self.cores.exchanges() > 0 => {
+                g.take_from(self.cores.member(number ^ 1), self.wanted_first());
+            }
+            Role::Core { .. } => {}
+        }
     }
 }
 

@@ -18,8 +18,10 @@
 use super::climb;
 use super::columns::Columns;
 use super::group::{Group, Pieces, flat};
-use super::levels::{Bodies, DOUBLING, HALVING, TWO_SHOT};
+use super::hd;
+use super::levels::{Bodies, DOUBLING, TWO_SHOT};
 use crate::plan::{Layout, Nodes, Operand, Plan, Shape};
+use std::ops::Range;
 
 /// Two-shot inside, halving and doubling between. Two nodes exchange all of a column at once: no
 /// more bytes than by halves, and half of the messages.
@@ -27,11 +29,59 @@ pub fn all_reduce(shape: &Shape, nodes: &Nodes) -> Plan {
     if let Some(plan) = climb::all_reduce(shape, nodes) {
         return plan;
     }
-    let between = match nodes.count() {
-        0..=2 => &DOUBLING,
-        _ => &HALVING,
-    };
-    all_reduce_by(shape, nodes, &TWO_SHOT, between)
+    match nodes.count() {
+        0..=2 => all_reduce_by(shape, nodes, &TWO_SHOT, &DOUBLING),
+        _ => all_reduce_by_halves(shape, nodes, &TWO_SHOT),
+    }
+}
+
+/// Reduce-scatter inside, halving and doubling in each column, all-gather inside, with columns in
+/// halves: the node folds one half while the other one begins to cross the links, and spreads
+/// what it has while the rest arrives. All ranks of a node stand for it at the same place among
+/// the nodes, so they agree which half comes first.
+fn all_reduce_by_halves(shape: &Shape, nodes: &Nodes, inside: &Bodies) -> Plan {
+    let columns = Columns::of(nodes, shape.rank);
+    let width = hd::pieces(nodes.count());
+    flat(shape, columns.count * width, Layout::Split, |g| {
+        let columns_in_a_token = if inside.packs_blocks {
+            columns.count
+        } else {
+            1
+        };
+        g.e.pieces(width / 2 * columns_in_a_token);
+        let halving = hd::Halving::of(nodes.count(), columns.node);
+        let (wanted, there) = (halving.wanted_first(), halving.there_first());
+        let other = |half: &Range<i64>| match half.start {
+            0 => i64::from(width / 2)..i64::from(width),
+            _ => 0..i64::from(width / 2),
+        };
+        let pieces = |half: &Range<i64>| {
+            let run = half.start as u32..half.end as u32;
+            columns.slices(|column| run.clone().map(|chunk| column * width + chunk).collect())
+        };
+        let across = |g: &mut Group, stage: &dyn Fn(&mut Group)| {
+            if let Some(mine) = columns.mine {
+                let pieces = (0..width).map(|chunk| vec![mine * width + chunk]).collect();
+                let places = (Operand::OUTPUT, Operand::OUTPUT);
+                stage(&mut g.level(columns.leaders(mine), Pieces::Listed(pieces), places, true));
+            }
+        };
+        let fold = |g: &mut Group, half: &Range<i64>| {
+            let places = (Operand::INPUT, Operand::OUTPUT);
+            (inside.reduce_scatter)(&mut g.level(columns.mates(), pieces(half), places, false));
+        };
+        let spread = |g: &mut Group, half: &Range<i64>| {
+            let places = (Operand::OUTPUT, Operand::OUTPUT);
+            (inside.all_gather)(&mut g.level(columns.mates(), pieces(half), places, true));
+        };
+        fold(g, &wanted);
+        across(g, &|leaders| halving.hand_in(leaders));
+        fold(g, &other(&wanted));
+        across(g, &|leaders| halving.exchange(leaders));
+        spread(g, &there);
+        across(g, &|leaders| halving.take_out(leaders));
+        spread(g, &other(&there));
+    })
 }
 
 /// Reduce-scatter inside, all-reduce in each column, all-gather inside.
