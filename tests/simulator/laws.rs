@@ -442,3 +442,34 @@ fn what_only_moves_is_not_copied_from_buffers_that_are_mapped() {
         assert!(!small || mapped.time_ns == private.time_ns, "{case:?}");
     }
 }
+
+/// The limit of the wire is the bytes that a node must send, at the rate of its interface, and the
+/// hand-overs of halving and doubling between the nodes.
+#[test]
+fn hierarchies_work_in_the_node_while_they_wait_for_the_network() {
+    let costs = Costs::default();
+    let network = costs.level(Level::Network);
+    let (nodes, per_node): (u32, u32) = (16, 8);
+    let steps = f64::from(2 * nodes.ilog2());
+    let step_ns = network.latency_ns + 2.0 * network.overhead_ns + network.gap_ns;
+    let part = 2.0 * f64::from(nodes - 1) / f64::from(nodes);
+    for (bytes, channels) in [(1 << 20, 4), (4 << 20, 8), (16 << 20, 8)] {
+        let case = Case {
+            machine: Cluster::uniform(nodes, per_node),
+            channels,
+            ..Case::new(Collective::AllReduce, Algorithm::Hierarchical, 2, bytes)
+        };
+        let of_nodes = case.nodes();
+        let job = sim::Job {
+            mapped: true,
+            ..case.job(&Geometry::bundle(1 << 20), &costs)
+        };
+        let report = sim::simulate(&job, &|rank| case.plan(rank, &of_nodes)).unwrap();
+        let limit = part * bytes as f64 * network.byte_ns + steps * step_ns;
+        let ratio = report.time_ns / limit;
+        assert!(
+            ratio <= 1.3,
+            "{case:?}: {ratio:.2} times the limit of the wire"
+        );
+    }
+}

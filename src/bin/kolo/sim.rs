@@ -241,6 +241,10 @@ fn loads(text: &mut String, report: &Report) {
 /// Writes the critical path, as sums and as a short list.
 fn path(text: &mut String, machine: &Cluster, report: &Report) {
     let steps = &report.path;
+    if steps.is_empty() && report.actions > 0 {
+        let _ = writeln!(text, "\ncritical path: not kept of so many steps");
+        return;
+    }
     let _ = writeln!(text, "\ncritical path: {} steps", steps.len());
     for (kind, count, sum) in causes(machine, report) {
         let part = 100.0 * sum / report.time_ns;

@@ -311,14 +311,16 @@ impl HostEngine {
             ..
         } = flight;
         let wires = &mut self.wires;
-        let passed = runs.pass(|number, Run { launch, lane }| {
+        let is_urgent = |run: &Run| run.lane.crosses(&launches[run.launch]);
+        let step = |number: usize, Run { launch, lane }: &mut Run| {
             // SAFETY: our caller's promise; the owner lock makes us the only driver.
             let progress = unsafe { lane.progress(&launches[*launch], wires, &mut ())? };
             if progress == Progress::Done {
                 ended(number);
             }
             Ok::<_, Stop>(progress)
-        })?;
+        };
+        let passed = runs.pass_with(step, is_urgent)?;
         if runs.pending() == 0 {
             if std::mem::take(eager) {
                 wires.ports.complete_eager();

@@ -61,6 +61,23 @@ impl LaneRun {
         (self.at.round, self.at.step, self.at.slice)
     }
 
+    /// Whether the step that comes next hands over to another node, or from one.
+    #[inline]
+    pub fn crosses(&self, launch: &Launch) -> bool {
+        let plan = &launch.plan;
+        if plan.is_remote.is_empty() {
+            return false;
+        }
+        let step = plan.lane_steps(self.at.lane).get(self.at.step);
+        step.is_some_and(|step| {
+            let mut operands = plan.list(step.srcs).iter().chain(plan.list(step.dsts));
+            operands.any(|it| {
+                it.as_connection()
+                    .is_some_and(|index| plan.is_remote[index])
+            })
+        })
+    }
+
     /// Runs the lane as far as tokens and credits allow.
     ///
     /// # Errors

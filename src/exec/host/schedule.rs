@@ -88,32 +88,69 @@ impl<T> Schedule<T> {
     #[inline]
     pub fn pass<E>(
         &mut self,
+        step: impl FnMut(usize, &mut T) -> Result<Progress, E>,
+    ) -> Result<Passed, E> {
+        self.pass_with(step, |_| false)
+    }
+
+    /// Lets each piece move that may, in order. Those that are `urgent` may again after each other
+    /// one that moved: what they hand over travels while the core works on the others.
+    ///
+    /// # Errors
+    /// That of a step; the pieces behind it have not moved.
+    #[inline]
+    pub fn pass_with<E>(
+        &mut self,
         mut step: impl FnMut(usize, &mut T) -> Result<Progress, E>,
+        urgent: impl Fn(&T) -> bool,
     ) -> Result<Passed, E> {
         let mut passed = Passed::default();
-        let pieces = &mut self.pieces[..self.count];
-        while pieces.get(self.first).is_some_and(|piece| piece.done) {
+        while self.pieces[..self.count]
+            .get(self.first)
+            .is_some_and(|piece| piece.done)
+        {
             self.first += 1;
         }
-        for index in self.first..pieces.len() {
-            let (before, rest) = pieces.split_at_mut(index);
-            let piece = &mut rest[0];
-            if piece.done || piece.after.is_some_and(|after| !before[after].done) {
+        for index in self.first..self.count {
+            let can_wait = !urgent(&self.pieces[index].work);
+            if !self.let_move(index, &mut step, &mut passed)? || !can_wait {
                 continue;
             }
-            match step(index, &mut piece.work)? {
-                Progress::Done => {
-                    passed.moved = true;
-                    piece.done = true;
-                    self.pending -= 1;
-                }
-                Progress::Moved(_) => passed.moved = true,
-                Progress::Blocked(peer) => {
-                    passed.missing.get_or_insert(peer);
+            for other in self.first..self.count {
+                if other != index && urgent(&self.pieces[other].work) {
+                    self.let_move(other, &mut step, &mut passed)?;
                 }
             }
         }
         Ok(passed)
+    }
+
+    /// Whether a piece has moved.
+    #[inline]
+    fn let_move<E>(
+        &mut self,
+        index: usize,
+        step: &mut impl FnMut(usize, &mut T) -> Result<Progress, E>,
+        passed: &mut Passed,
+    ) -> Result<bool, E> {
+        let (before, rest) = self.pieces.split_at_mut(index);
+        let piece = &mut rest[0];
+        if piece.done || piece.after.is_some_and(|after| !before[after].done) {
+            return Ok(false);
+        }
+        match step(index, &mut piece.work)? {
+            Progress::Done => {
+                piece.done = true;
+                self.pending -= 1;
+            }
+            Progress::Moved(_) => {}
+            Progress::Blocked(peer) => {
+                passed.missing.get_or_insert(peer);
+                return Ok(false);
+            }
+        }
+        passed.moved = true;
+        Ok(true)
     }
 }
 
@@ -186,6 +223,35 @@ mod tests {
             let failed = schedule.pass(|_, _| Err(()));
             assert_eq!(failed, Ok(Passed::default()), "nothing is left to fail");
         }
+    }
+
+    #[test]
+    fn urgent_pieces_move_after_each_other_one() {
+        let mut schedule = Schedule::<u32>::default();
+        for work in [0, 1, 2, 3, 4] {
+            schedule.push(None, || work, |_| {});
+        }
+        let mut seen = Vec::new();
+        // 1 and 3 are urgent; 2 has to wait; 4 ends.
+        let step = |number, _: &mut u32| {
+            seen.push(number);
+            Ok::<_, ()>(match number {
+                2 => Progress::Blocked(5),
+                4 => Progress::Done,
+                _ => Progress::Moved(0),
+            })
+        };
+        let passed = schedule.pass_with(step, |work| work % 2 == 1);
+        let missing = Some(5);
+        assert_eq!(
+            passed,
+            Ok(Passed {
+                moved: true,
+                missing
+            })
+        );
+        assert_eq!(seen, [0, 1, 3, 1, 2, 3, 4, 1, 3]);
+        assert_eq!(schedule.pending(), 4);
     }
 
     #[test]

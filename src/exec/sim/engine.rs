@@ -2,7 +2,7 @@
 
 use super::handover::HandOvers;
 use super::job::{Cause, Job, Report};
-use super::path::{self, Action, NO_ACTION};
+use super::path::{self, Action, Actions, NO_ACTION};
 use super::queue::{Event, Time, picoseconds};
 use super::ranks::{AllRanks, FlatStep, KEEP, LOCAL, NONE, token_bytes, tokens};
 use crate::base::{Error, Rank, Result};
@@ -23,7 +23,8 @@ struct Cursor {
     ended: bool,
 }
 
-/// A core serves one lane until that has to wait, then the one that has waited longest.
+/// A core serves one lane until that has to wait, then the one that has waited longest of those
+/// that hand over to another node, or else of all.
 #[derive(Clone)]
 struct Core {
     /// The lane that has it, or is the next to have it.
@@ -42,7 +43,7 @@ pub(super) struct Simulation<'a> {
     hand_overs: HandOvers<'a>,
     cursors: Vec<Cursor>,
     cores: Vec<Core>,
-    actions: Vec<Action>,
+    actions: Actions,
     /// The end of each rank's last lane.
     ends: Vec<Time>,
 }
@@ -76,7 +77,7 @@ impl<'a> Simulation<'a> {
             job,
             cursors: vec![cursor; ranks.lanes.len()],
             cores: vec![core; cores],
-            actions: Vec::with_capacity(ranks.actions as usize),
+            actions: Actions::new(ranks.actions),
             ends: vec![0; machine.nranks() as usize],
             hand_overs: HandOvers::new(job, ranks),
         }
@@ -167,14 +168,24 @@ impl<'a> Simulation<'a> {
         true
     }
 
+    /// Whether the step that comes next hands over to another node, or from one.
+    fn crosses(&self, lane: u32) -> bool {
+        let first = self.hand_overs.ranks.lanes[lane as usize].first;
+        let step = first + self.cursors[lane as usize].step;
+        self.hand_overs.ranks.steps[step as usize].is_far
+    }
+
     /// The lane has to wait, or has ended: its core goes to the one that has waited longest.
     fn leave(&mut self, core: usize, lane: u32, now: Time) {
-        let core = &mut self.cores[core];
-        if core.holder != lane {
+        if self.cores[core].holder != lane {
             return;
         }
+        // As the executor does: what travels is handed over first.
+        let waiting = &self.cores[core].waiting;
+        let next = waiting.iter().position(|&it| self.crosses(it)).unwrap_or(0);
+        let core = &mut self.cores[core];
         core.holder = NONE;
-        if let Some(next) = core.waiting.pop_front() {
+        if let Some(next) = core.waiting.remove(next) {
             core.holder = next;
             self.hand_overs.queue.push(now, Event::Lane(next));
         }
@@ -259,8 +270,7 @@ impl<'a> Simulation<'a> {
         }
         let (move_ns, fetched) = self.hand_overs.moves(flat, rank, bytes, now);
         let end = (now + picoseconds(work_ns + move_ns)).max(fetched);
-        let action = self.actions.len() as u32;
-        self.actions.push(Action::new(lane, end, why));
+        let action = self.actions.push(Action::new(lane, end, why));
         let core = &mut self.cores[core];
         (core.free, core.rank, core.action) = (end, rank, action);
         self.hand_overs.hand_over(flat, bytes, end, action);
@@ -330,15 +340,15 @@ impl<'a> Simulation<'a> {
         let memory_bytes = self.hand_overs.memory_bytes()
             + self.cursors.len() * size_of::<Cursor>()
             + self.cores.len() * size_of::<Core>()
-            + self.actions.len() * size_of::<Action>();
+            + size_of_val(self.actions.kept());
         Report {
             time_ns: last as f64 / 1e3,
             first_end_ns: first as f64 / 1e3,
-            actions: self.actions.len() as u64,
+            actions: self.actions.count(),
             tokens,
             levels: self.hand_overs.links.levels,
             links: self.hand_overs.links.loads(),
-            path: path::critical(&self.actions, &self.hand_overs.ranks),
+            path: path::critical(self.actions.kept(), &self.hand_overs.ranks),
             memory_bytes,
         }
     }

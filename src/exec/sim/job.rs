@@ -5,8 +5,8 @@ use crate::plan::window::Binding;
 use crate::plan::{Geometry, Program, Window};
 use crate::price::{Cached, Cluster, Costs};
 
-/// Most executed step slices of one simulation: they take 16 bytes each.
-pub const MOST_ACTIONS: u64 = 200_000_000;
+/// Most executed step slices of one simulation.
+pub const MOST_ACTIONS: u64 = 500_000_000;
 
 /// One call to simulate.
 #[derive(Clone, Debug)]
@@ -73,7 +73,7 @@ pub struct Report {
     pub levels: [LevelLoad; 4],
     /// Every link that carried something, busiest first.
     pub links: Vec<LinkLoad>,
-    /// From the call to the end.
+    /// From the call to the end; empty where there were too many steps to keep them.
     pub path: Vec<PathStep>,
     /// Bytes of memory that the simulation took at its largest, about.
     pub memory_bytes: usize,

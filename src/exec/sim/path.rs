@@ -10,6 +10,8 @@ use super::ranks::{AllRanks, tokens};
 
 /// No action.
 pub(super) const NO_ACTION: u32 = u32::MAX;
+/// Most actions that are kept, which is what the path is read from.
+const MOST_KEPT: u64 = 100_000_000;
 const CAUSE_SHIFT: u32 = 30;
 
 /// An action as it is remembered, in 16 bytes.
@@ -44,6 +46,42 @@ impl Action {
             2 => Cause::Token,
             _ => Cause::Credit,
         }
+    }
+}
+
+/// The actions of a simulation, in the order in which they were executed.
+pub(super) struct Actions {
+    count: u32,
+    kept: Option<Vec<Action>>,
+}
+
+impl Actions {
+    /// For so many actions at most, which are kept if the memory for them is small.
+    pub fn new(expected: u64) -> Actions {
+        let keeps = expected <= MOST_KEPT;
+        Actions {
+            count: 0,
+            kept: keeps.then(|| Vec::with_capacity(expected as usize)),
+        }
+    }
+
+    /// Adds one, whose number is returned.
+    pub fn push(&mut self, action: Action) -> u32 {
+        if let Some(kept) = &mut self.kept {
+            kept.push(action);
+        }
+        self.count += 1;
+        self.count - 1
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        u64::from(self.count)
+    }
+
+    /// Those that were kept: all, or none.
+    pub fn kept(&self) -> &[Action] {
+        self.kept.as_deref().unwrap_or_default()
     }
 }
 

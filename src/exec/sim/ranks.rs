@@ -32,6 +32,8 @@ pub(super) struct FlatStep {
     pub operands: u32,
     pub srcs: u16,
     pub dsts: u16,
+    /// It hands over to another node, or from one.
+    pub is_far: bool,
     /// Ways on which its tokens need no slot.
     pub without_slot: WithoutSlot,
 }
@@ -186,7 +188,7 @@ impl Compiler {
             let lane = self.all.lanes.len() as u32;
             let first = self.all.steps.len() as u32;
             for (at, step) in plan.lane_steps(number).iter().enumerate() {
-                self.step(plan, step, &ends, lane);
+                self.step(&job.machine, plan, step, &ends, lane);
                 if let Some(slot_free) = slot_free {
                     self.without_slot(&job.machine, slot_free.step(number, at));
                 }
@@ -213,7 +215,7 @@ impl Compiler {
         Ok(())
     }
 
-    fn step(&mut self, plan: &Program, step: &Step, ends: &[u32], lane: u32) {
+    fn step(&mut self, machine: &Cluster, plan: &Program, step: &Step, ends: &[u32], lane: u32) {
         let operands = self.all.operands.len();
         let encode = |operand: &Operand| match operand.as_connection() {
             None => LOCAL,
@@ -236,11 +238,19 @@ impl Compiler {
                 self.all.wires[wire].writer_lane = lane;
             }
         }
+        let all = &self.all;
+        let used = all.operands[operands..].iter().filter(|&&it| it != LOCAL);
+        let mut wires = used.flat_map(|it| all.targets(it & !KEEP));
+        let is_far = wires.any(|wire| {
+            let Wire { writer, reader, .. } = all.wires[wire];
+            machine.node_of(writer) != machine.node_of(reader)
+        });
         self.all.steps.push(FlatStep {
             step: *step,
             operands: operands as u32,
             srcs: srcs.len() as u16,
             dsts: dsts.len() as u16,
+            is_far,
             without_slot: WithoutSlot::default(),
         });
     }
