@@ -89,7 +89,7 @@ macro_rules! algorithms {
                 /// partners at doubling distances exchange all they have
                 RecursiveDoubling = "rd" {
                     AllReduce: rd::all_reduce, tokens(|s| s);
-                    AllGather: rd::all_gather, tokens(|s| s);
+                    AllGather: rd::all_gather, tokens(|s| s), packs(|n, _| n);
                     Barrier: rd::barrier, tokens(|s| s);
                     Scan: scan::recursive_doubling;
                     Exscan: scan::recursive_doubling;
@@ -126,19 +126,19 @@ macro_rules! algorithms {
                 }
                 /// partners exchange halves of halves, then double what they have
                 HalvingDoubling = "hd" {
-                    AllReduce: hd::all_reduce, tokens(|s| s);
-                    ReduceScatter: hd::reduce_scatter, tokens(|s| s);
-                    AllGather: hd::all_gather, tokens(|s| s);
+                    AllReduce: hd::all_reduce, tokens(|s| s), packs(|n, _| n);
+                    ReduceScatter: hd::reduce_scatter, tokens(|s| s), packs(|n, _| n);
+                    AllGather: hd::all_gather, tokens(|s| s), packs(|n, _| n);
                 }
                 /// blocks at doubling distances, several in one message
                 Bruck = "bruck" {
-                    AllToAll: bruck::all_to_all, tokens(|s| 2 * s);
-                    AllGather: bruck::all_gather, tokens(|s| s);
+                    AllToAll: bruck::all_to_all, tokens(|s| 2 * s), packs(|n, _| n);
+                    AllGather: bruck::all_gather, tokens(|s| s), packs(|n, _| n);
                 }
                 /// parallel aggregated trees
                 Pat = "pat" {
-                    AllGather: pat::all_gather, tokens(|s| s);
-                    ReduceScatter: pat::reduce_scatter, tokens(|s| s);
+                    AllGather: pat::all_gather, tokens(|s| s), packs(|n, _| n);
+                    ReduceScatter: pat::reduce_scatter, tokens(|s| s), packs(|n, _| n);
                 }
                 /// a hub for every slice and a fan for its result
                 Nvls = "nvls" {
@@ -157,11 +157,12 @@ macro_rules! algorithms {
                 }
                 /// one algorithm inside the node, another between the nodes
                 Hierarchical = "hier" {
-                    AllReduce: hier::all_reduce, tokens(|s| s), by_node();
+                    AllReduce: hier::all_reduce, tokens(|s| s), packs(|_, nodes| nodes), by_node();
                     Broadcast: hier_rooted::broadcast, tokens(|s| s), by_node();
                     Reduce: hier_rooted::reduce, tokens(|s| s), by_node();
-                    AllGather: hier_blocks::all_gather, tokens(|s| s), by_node();
-                    ReduceScatter: hier_blocks::reduce_scatter, tokens(|s| s), by_node();
+                    AllGather: hier_blocks::all_gather, tokens(|s| s), packs(|n, _| n), by_node();
+                    ReduceScatter: hier_blocks::reduce_scatter, tokens(|s| s), packs(|n, _| n),
+                        by_node();
                     Barrier: hier_blocks::barrier, tokens(|s| s), by_node();
                 }
                 /// one rank of each cache, socket and node speaks for it
@@ -173,12 +174,12 @@ macro_rules! algorithms {
                 }
                 /// every pair of ranks in turn
                 Pairwise = "pairwise" {
-                    AllToAll: pairwise::all_to_all, tokens(|s| s), up_to(1 << 14);
+                    AllToAll: pairwise::all_to_all, tokens(|s| s), up_to(1024);
                 }
                 /// signals at doubling distances
                 Dissemination = "dissemination" {
                     Barrier: dissemination::barrier, tokens(|s| s);
-                    AllGather: dissemination::all_gather, tokens(|s| s);
+                    AllGather: dissemination::all_gather, tokens(|s| s), packs(|n, _| n);
                 }
                 /// in the order of ranks, as operations that do not commute need it
                 Ordered = "ordered" {
@@ -193,8 +194,8 @@ macro_rules! algorithms {
                 Bundle = "bundle" {
                     ReduceScatter: ordered::reduce_scatter_own_first, up_to(256);
                     AllToAll: bundle::exchange, up_to(256), direct();
-                    Gather: bundle::exchange, direct();
-                    Scatter: bundle::exchange, direct();
+                    Gather: bundle::exchange, up_to(1 << 15), direct();
+                    Scatter: bundle::exchange, up_to(1 << 15), direct();
                     Send: bundle::send;
                     Recv: bundle::recv;
                 }
@@ -228,6 +229,8 @@ pub struct Entry {
     pub all_blocks: bool,
     /// It uses channels in multiples of this, where it may have so many.
     pub channels: u16,
+    /// Most pieces in one of its tokens, among so many ranks of so many nodes.
+    pub most_pieces: fn(nranks: u32, nodes: u32) -> u32,
     /// Most ranks that it is meant for.
     pub most_ranks: u32,
     /// It looks at the nodes.
@@ -253,6 +256,7 @@ const fn of(
         most_rounds: 0,
         all_blocks: false,
         channels: 1,
+        most_pieces: |_, _| 1,
         most_ranks: u32::MAX,
         by_node: false,
         one_memory: false,
@@ -287,6 +291,13 @@ impl Entry {
         match self.all_blocks {
             true => nranks as usize,
             false => 1,
+        }
+    }
+
+    const fn packs(self, most_pieces: fn(u32, u32) -> u32) -> Entry {
+        Entry {
+            most_pieces,
+            ..self
         }
     }
 

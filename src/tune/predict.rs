@@ -2,7 +2,7 @@
 
 use super::geometry::geometry;
 use super::{Choice, ProtocolChoice};
-use crate::plan::{Algorithm, Collective, Protocol};
+use crate::plan::{Algorithm, Collective, Geometry, Protocol};
 use crate::price::{Cluster, Costs, Site, forms};
 
 /// Conditions that times depend on beside the call: where ranks are, the costs of hand-overs, the
@@ -17,6 +17,17 @@ pub struct Setting {
     pub buffer_bytes: usize,
     /// Memory of an eager slot, in bytes.
     pub eager_bytes: usize,
+}
+
+impl Setting {
+    /// Bytes of the largest elements of the program's types.
+    const LARGEST: usize = 16;
+
+    /// Whether a slot has room for so many pieces of a token, whatever their type.
+    pub fn holds(&self, pieces: u32) -> bool {
+        let slot = self.buffer_bytes / Geometry::SLOTS as usize;
+        pieces <= 1 || pieces as usize * Setting::LARGEST <= slot
+    }
 }
 
 /// A setting with what is counted of its machine, for many prices.

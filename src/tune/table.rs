@@ -10,8 +10,7 @@ use super::mend::mend;
 use super::predict::Predictor;
 use super::usual::Usual;
 use super::{Asked, Choice, ProtocolChoice, messages, placement};
-use crate::algo;
-use crate::algo::{Entry, REGISTRY};
+use crate::algo::{self, Entry, REGISTRY};
 use crate::plan::{Algorithm, Collective};
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -370,7 +369,10 @@ impl Table {
 
     /// Whether the algorithm can move so many bytes at all, between all ranks.
     fn can_carry(&self, entry: &Entry, bytes: usize) -> bool {
-        let reaches = !entry.one_memory || self.inputs.setting.machine.nodes <= 1;
+        let (setting, n) = (&self.inputs.setting, self.inputs.nranks);
+        let nodes = setting.machine.nodes;
+        let holds = setting.holds((entry.most_pieces)(n, nodes));
+        let reaches = holds && (!entry.one_memory || nodes <= 1);
         reaches && (entry.most_rounds == 0 || bytes <= self.most_in_token(entry))
     }
 

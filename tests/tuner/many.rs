@@ -3,7 +3,8 @@
 use crate::counting::{ASKED, HELD, MOST};
 use crate::guidelines;
 use crate::support::inputs;
-use kolo::plan::{Algorithm, Collective};
+use kolo::algo::REGISTRY;
+use kolo::plan::{Algorithm, Collective, Nodes, Program, Shape};
 use kolo::price::Cluster;
 use kolo::tune::Table;
 
@@ -78,3 +79,55 @@ const LOGARITHMIC: [Collective; 6] = [
     Collective::Scan,
     Collective::Exscan,
 ];
+
+/// The tuner takes no algorithm whose tokens would have more pieces than a slot has places for: it
+/// asks what the registry says.
+#[test]
+fn tokens_have_no_more_pieces_than_is_said() {
+    for (nodes, per_node) in [(1, 7), (96, 1), (67, 1), (24, 8), (4, 24), (3, 5)] {
+        let n = nodes * per_node;
+        let of_nodes = Nodes::uniform(nodes, per_node);
+        for entry in REGISTRY.iter().filter(|entry| n <= entry.most_ranks) {
+            for rank in [0, 1, n / 2, n - 1] {
+                let shape = Shape {
+                    collective: entry.collective,
+                    algorithm: entry.algorithm,
+                    rank,
+                    nranks: n,
+                    root: 0,
+                    channels: entry.channels,
+                };
+                let plan = kolo::algo::plan(&shape, &of_nodes).unwrap();
+                let pieces = Program::lower(&plan).unwrap().pieces();
+                let most = (entry.most_pieces)(n, nodes).max(entry.blocks_in_token(n) as u32);
+                assert!(pieces <= most, "{shape:?}: {pieces} and {most}");
+            }
+        }
+    }
+}
+
+/// Where slots are too small for the pieces of all ranks, a ring has one in each token.
+#[test]
+fn slots_that_are_too_small_for_packed_tokens_get_none() {
+    for (nodes, per_node, slot, packs) in [
+        (8, 1000, 128 << 10, true),
+        (8, 1100, 128 << 10, false),
+        (4, 100, 8 << 10, true),
+        (6, 100, 8 << 10, false),
+    ] {
+        let mut inputs = inputs(Cluster::uniform(nodes, per_node));
+        inputs.setting.buffer_bytes = 8 * slot;
+        let table = Table::new(inputs);
+        for collective in [Collective::AllGather, Collective::ReduceScatter] {
+            let choice = table.choose(collective, 8);
+            let entry = kolo::algo::find(collective, choice.algorithm).unwrap();
+            let pieces = (entry.most_pieces)(nodes * per_node, nodes);
+            let what = format!("{nodes} x {per_node}: {collective:?} by {choice:?}");
+            assert_eq!(
+                choice.composed || pieces > 1,
+                packs || choice.composed,
+                "{what}"
+            );
+        }
+    }
+}

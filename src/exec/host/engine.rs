@@ -26,6 +26,9 @@ use crate::plan::{Cache, Cards, Geometry, Placing, Protocol};
 use crate::wire::ports::Ports;
 use std::sync::Arc;
 
+/// Most lanes of a flight among which those that hand over to other nodes go first.
+const MOST_URGENT: usize = 64;
+
 /// Connections, plans and kernels of one rank of a communicator on host memory.
 pub struct HostEngine {
     /// All connections.
@@ -311,7 +314,9 @@ impl HostEngine {
             ..
         } = flight;
         let wires = &mut self.wires;
-        let is_urgent = |run: &Run| run.lane.crosses(&launches[run.launch]);
+        // Messages are a lane each, and there may be thousands: none of them waits for others.
+        let is_plan = launches.len() == 1 && runs.len() <= MOST_URGENT;
+        let is_urgent = |run: &Run| is_plan && run.lane.crosses(&launches[run.launch]);
         let step = |number: usize, Run { launch, lane }: &mut Run| {
             // SAFETY: our caller's promise; the owner lock makes us the only driver.
             let progress = unsafe { lane.progress(&launches[*launch], wires, &mut ())? };

@@ -94,10 +94,11 @@ impl<T> Schedule<T> {
     }
 
     /// Lets each piece move that may, in order. Those that are `urgent` may again after each other
-    /// one that moved: what they hand over travels while the core works on the others.
+    /// one that moved: what they hand over travels while the core works on the others. For few
+    /// pieces: each is asked for each.
     ///
     /// # Errors
-    /// That of a step; the pieces behind it have not moved.
+    /// That of a step.
     #[inline]
     pub fn pass_with<E>(
         &mut self,

@@ -6,7 +6,16 @@ use super::limits;
 use crate::ways::{JobWays, NetworkSaid, RankWays, WayGroup};
 use kolo::base::Rank;
 
-/// Nodes whose ranks would use another network than most, or none.
+/// Nodes whose ranks cannot use the best network that any rank can use.
+fn lacking(job: &Gathered) -> Vec<String> {
+    let taken = |said: &RankWays| said.networks.iter().position(|net| net.why_not.is_empty());
+    let best = job.ways.ranks.iter().filter_map(taken).min();
+    let lacks = |node: &&NodeSeen| ranks_of(job, node).any(|(_, said)| taken(said) != best);
+    let nodes = job.nodes.iter().filter(lacks);
+    nodes.map(|node| node.name.clone()).collect()
+}
+
+/// Nodes whose ranks would use another network than others, or none.
 pub fn networks(job: &Gathered) -> Vec<Finding> {
     if job.nodes.len() < 2 || job.ways.problem().is_some() {
         return Vec::new();
@@ -34,12 +43,12 @@ pub fn networks(job: &Gathered) -> Vec<Finding> {
             fix: socket.into(),
         }],
         [] | [_] => Vec::new(),
-        [_, others @ ..] => {
+        _ => {
             let (why, fix) = reason(&job.ways).unwrap_or_default();
             let fix = if fix.is_empty() { fix } else { fix + ", or " };
             vec![Finding {
                 check: "network",
-                nodes: others.iter().flat_map(|(_, nodes)| nodes.clone()).collect(),
+                nodes: lacking(job),
                 what: format!(
                     "ranks would use different ones, and no communicator of them could be made: \
                      {}{why}",
@@ -177,7 +186,7 @@ mod tests {
         let mut three = job(3, 1);
         give_verbs(&mut three.ways, 0..1);
         let found = printed(&networks(&three));
-        assert!(found.starts_with("network: node1: "), "{found}");
+        assert!(found.starts_with("network: node2, node3: "), "{found}");
         assert!(
             found.contains("(not verbs on node2: no RDMA here"),
             "{found}"

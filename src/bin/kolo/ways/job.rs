@@ -317,6 +317,9 @@ impl JobWays {
         if names.len() == 1 && !names.contains_key("none") {
             return None;
         }
+        if names.len() == 1 {
+            return Some("none, as no network can be used".into());
+        }
         let told = names
             .iter()
             .map(|(name, hosts)| format!("{name} on {}", list(hosts)));

@@ -43,6 +43,7 @@ pub static RECEIVE_FIRST: Entry = Entry {
     most_rounds: 0,
     all_blocks: false,
     channels: 1,
+    most_pieces: |_, _| 1,
     most_ranks: 64,
     by_node: false,
     one_memory: false,
