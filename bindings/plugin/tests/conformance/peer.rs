@@ -53,6 +53,21 @@ impl Peer {
         self.0.id()
     }
 
+    /// Removes what libfabric's provider shm leaves of a process that was killed, under its number:
+    /// a process that has the same number later finds it, and opens nothing ("resource busy").
+    fn remove_memory(&self) {
+        let prefix = format!("{}:", self.id());
+        let all = std::fs::read_dir("/dev/shm").into_iter().flatten();
+        let files = all.flatten().map(|file| file.path());
+        let is_of_peer = |file: &std::path::PathBuf| {
+            let name = file.file_name().and_then(|name| name.to_str());
+            name.is_some_and(|name| name.starts_with(&prefix))
+        };
+        for file in files.filter(is_of_peer) {
+            drop(std::fs::remove_file(file));
+        }
+    }
+
     pub fn kill(&mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
@@ -63,6 +78,7 @@ impl Drop for Peer {
     fn drop(&mut self) {
         drop(self.0.kill());
         drop(self.0.wait());
+        self.remove_memory();
     }
 }
 
