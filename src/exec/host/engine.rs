@@ -314,7 +314,7 @@ impl HostEngine {
             ..
         } = flight;
         let wires = &mut self.wires;
-        // Messages are a lane each, and there may be thousands: none of them waits for others.
+        // Messages are a lane each: of thousands none is asked for after each other one.
         let is_plan = launches.len() == 1 && runs.len() <= MOST_URGENT;
         let is_urgent = |run: &Run| is_plan && run.lane.crosses(&launches[run.launch]);
         let step = |number: usize, Run { launch, lane }: &mut Run| {
