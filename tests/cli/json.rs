@@ -137,7 +137,7 @@ fn info_says_what_was_tried_and_what_limits_there_are() {
     for line in [
         "launcher            none",
         "networks            socket: lo",
-        "ways                  not plugin: there is no libnccl-net.so; fix: ",
+        "ways                  not plugin: there is no libnccl-net.so; to use it: ",
         "ways                  not verbs: no RDMA here: ",
         "ways                in a process (no such ranks here): memory of the process; ",
         "ways                between nodes (no such ranks here): socket over lo; ",

@@ -13,7 +13,7 @@ log() { KOLO_DEBUG=info $MPIRUN -n 3 "$KOLO" perf all_reduce -b 1M -e 1M -n 2 -w
 
 info
 says '^ways  *on a node (3 pairs): memory of the node; .* others pass slots$'
-says '^ways  *not CMA: no size is set .*; fix: KOLO_CMA_FROM=SIZE'
+says '^ways  *not CMA: no size is set .*; to use it: KOLO_CMA_FROM=SIZE'
 says '^ways  *between nodes (no such ranks here): '
 says '^ways  *not verbs: '
 
@@ -32,7 +32,7 @@ info
 unset KOLO_CMA KOLO_CMA_FROM
 KOLO_DIRECT=off info
 says '^ways  *on a node (3 pairs): memory of the node, through slots$'
-[ "$(grep -c 'not in place: KOLO_DIRECT is off; fix: unset KOLO_DIRECT' "$work/out")" = 2 ] ||
+[ "$(grep -c 'not in place: KOLO_DIRECT is off; to use it: unset KOLO_DIRECT' "$work/out")" = 2 ] ||
     fail "$(cat "$work/out")"
 
 # Processes that share no memory go over the network that is told.
@@ -40,8 +40,8 @@ export KOLO_SHM_DISABLE=1 KOLO_NET=socket
 info
 log
 says '^ways  *between nodes (3 pairs): socket over '
-says '^ways  *not verbs: it was not asked for; fix: unset KOLO_NET'
-says '^ways  *not memory of the node: a setting .*; fix: unset KOLO_SHM_DISABLE'
+says '^ways  *not verbs: it was not asked for; to use it: unset KOLO_NET'
+says '^ways  *not memory of the node: a setting .*; to use it: unset KOLO_SHM_DISABLE'
 for device in $(sed -n 's/.*: socket over \([^;]*\);.*/\1/p' "$work/out" | tr -d ,); do
     grep -q "NET socket: .*\b$device " "$work/log" || fail "$device: $(cat "$work/log")"
 done

@@ -25,7 +25,7 @@ pub fn refusal(settings: &Settings) -> Option<(&'static str, &'static str)> {
         Cma::Off => Some(("KOLO_CMA is off", "unset KOLO_CMA")),
         Cma::Auto | Cma::On => Some((
             "no size is set from which it would be used, as slots are faster where pages are small",
-            "KOLO_CMA_FROM=SIZE to use it from that size on",
+            "KOLO_CMA_FROM=SIZE, from that size on",
         )),
     }
 }

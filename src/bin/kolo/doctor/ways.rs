@@ -110,8 +110,13 @@ pub fn devices(job: &Gathered) -> Vec<Finding> {
     groups.map(finding).into_iter().collect()
 }
 
-/// InfiniBand ports that lie in other subnets than on most nodes.
+/// InfiniBand ports that lie in other subnets than on most nodes, where the ports that there are do
+/// not explain it.
 pub fn fabrics(job: &Gathered) -> Vec<Finding> {
+    let hcas = |node: &NodeSeen| Some(node.facts.hcas.join(", "));
+    if differing(job, hcas).is_some() {
+        return Vec::new();
+    }
     let subnets = |node: &NodeSeen| {
         let all = node.facts.fabrics.join(", ");
         (!all.is_empty()).then_some(all)
@@ -154,6 +159,9 @@ pub fn refused(job: &Gathered) -> Vec<Finding> {
 
 /// The ways of data in the job, a line each, with those that are better and not taken.
 pub fn lines(job: &Gathered) -> Vec<String> {
+    if let Some(problem) = job.ways.problem() {
+        return vec![format!("ways of data are not known: {problem}")];
+    }
     job.ways.groups().iter().flat_map(WayGroup::lines).collect()
 }
 
@@ -246,6 +254,9 @@ mod tests {
             found.starts_with("RDMA devices: node3: InfiniBand subnets differ"),
             "{found}"
         );
+        three.nodes[2].facts.hcas = vec!["mlx5_0 port 1: DOWN".into()];
+        assert_eq!(fabrics(&three), [], "the port has its own check");
+        three.nodes[2].facts.hcas.clear();
         three.nodes[2].facts.fabrics.clear();
         assert_eq!(fabrics(&three), [], "one that has none is no peer");
     }

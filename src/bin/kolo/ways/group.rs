@@ -69,7 +69,7 @@ impl WayGroup {
 }
 
 impl NotTaken {
-    /// `not verbs on node2: why; fix: how`.
+    /// `not verbs on node2: why; to use it: how`.
     pub fn line(&self) -> String {
         let (way, why) = (&self.way, &self.why);
         let on = match self.nodes.as_slice() {
@@ -78,7 +78,7 @@ impl NotTaken {
         };
         let fix = match self.fix.as_str() {
             "" => String::new(),
-            fix => format!("; fix: {fix}"),
+            fix => format!("; to use it: {fix}"),
         };
         format!("not {way}{on}: {why}{fix}")
     }

@@ -29,7 +29,7 @@ fn a_job_of_two_nodes_has_a_line_for_each_place() {
          lie\n\
          on a node (12 pairs): memory of the node; koloMemAlloc and registered buffers are read \
          where they lie, others pass slots\n  \
-         not CMA: no size is set; fix: KOLO_CMA_FROM=SIZE\n\
+         not CMA: no size is set; to use it: KOLO_CMA_FROM=SIZE\n\
          between nodes (16 pairs): socket over eth0; large data from and into where they lie, \
          copied by the system\n  \
          not plugin: there is no libnccl-net.so\n  \
@@ -95,7 +95,7 @@ fn processes_of_a_machine_that_count_as_nodes_hear_of_the_setting() {
         (place.host, place.boot_id) = ("node1".into(), String::new());
     }
     let line = "not memory of the node: a setting lets processes of one machine count as \
-                different nodes; fix: unset KOLO_SHM_DISABLE and KOLO_HOSTID";
+                different nodes; to use it: unset KOLO_SHM_DISABLE and KOLO_HOSTID";
     assert_eq!(text(&job).matches(line).count(), 1, "{}", text(&job));
     let pair = job.pair([0, 1]).unwrap();
     assert!(
@@ -130,7 +130,7 @@ fn cma_is_told_with_its_size_or_the_refusal() {
         all.contains("on node1 (1 pair): ") && all.contains(line),
         "{all}"
     );
-    let line = "others pass slots\n  not CMA: cannot read; fix: sysctl";
+    let line = "others pass slots\n  not CMA: cannot read; to use it: sysctl";
     assert!(
         all.contains("on node2 (1 pair): ") && all.contains(line),
         "{all}"
@@ -141,7 +141,7 @@ fn cma_is_told_with_its_size_or_the_refusal() {
     }
     let all = text(&job);
     assert_eq!(
-        all.matches("not in place: KOLO_DIRECT is off; fix: unset KOLO_DIRECT")
+        all.matches("not in place: KOLO_DIRECT is off; to use it: unset KOLO_DIRECT")
             .count(),
         2
     );
