@@ -13,10 +13,12 @@
 //! halves.
 
 use super::group::{Group, Pieces, flat};
+use super::hd::Halving;
 use super::ladder::Ladder;
 use super::levels::{Bodies, DOUBLING, HALVING};
 use super::{nvls, owners, twoshot};
 use crate::plan::{Layout, Nodes, Operand, Plan, Readers, Shape};
+use std::ops::Range;
 
 const IN_OUTPUT: (Operand, Operand) = (Operand::OUTPUT, Operand::OUTPUT);
 const IN_SCRATCH: (Operand, Operand) = (Operand::SCRATCH, Operand::SCRATCH);
@@ -71,7 +73,12 @@ impl Climber {
 
     /// Shares by member of the own column at a level, each as `width` chunks.
     fn slices(&self, level: usize, width: u32) -> Pieces {
-        let chunks = |share: u32| share * width..(share + 1) * width;
+        self.slices_of(level, width, &(0..width))
+    }
+
+    /// These of the chunks of [`Climber::slices`].
+    fn slices_of(&self, level: usize, width: u32, run: &Range<u32>) -> Pieces {
+        let chunks = |share: u32| run.clone().map(move |chunk| share * width + chunk);
         let of = |shares: Vec<u32>| shares.into_iter().flat_map(chunks).collect();
         Pieces::Listed(self.alike(level, self.shares).into_iter().map(of).collect())
     }
@@ -128,21 +135,39 @@ impl Climber {
     }
 }
 
-/// Shares are folded level by level, all-reduced at the top, and gathered.
+/// Shares are folded level by level, all-reduced at the top, and gathered. Between more than two
+/// nodes that goes by halves of a share (`hd`): one is at work inside while the other one crosses.
 pub fn all_reduce(shape: &Shape, nodes: &Nodes) -> Option<Plan> {
     let climber = climber(shape, nodes)?;
     let (bodies, width) = climber.at_top();
+    let by_halves = width > 1 && !climber.one_memory;
+    let (top, at_once) = (climber.top, if by_halves { width / 2 } else { width });
     Some(flat(shape, climber.shares * width, Layout::Split, |g| {
-        g.e.pieces(climber.largest(climber.shares, width));
-        for level in 0..climber.top {
-            climber.scatter(g, level, climber.slices(level, width), Operand::OUTPUT);
+        g.e.pieces(climber.largest(climber.shares, at_once));
+        let fold = |g: &mut Group, run: Range<u32>| {
+            for level in 0..top {
+                let slices = climber.slices_of(level, width, &run);
+                climber.scatter(g, level, slices, Operand::OUTPUT);
+            }
+        };
+        let across = |g: &mut Group, stage: &dyn Fn(&mut Group)| {
+            let chunks = (0..width).map(|chunk| vec![climber.share() * width + chunk]);
+            let pieces = Pieces::Listed(chunks.collect());
+            stage(&mut g.level(climber.column(top), pieces, IN_OUTPUT, true));
+        };
+        let spread = |g: &mut Group, run: Range<u32>| {
+            for level in (0..top).rev() {
+                climber.gather(g, level, climber.slices_of(level, width, &run));
+            }
+        };
+        if by_halves {
+            let (ladder, number) = (&climber.ladder, climber.number);
+            let halving = Halving::of(ladder.width(top), ladder.digit(top, number));
+            return halving.between(g, &fold, &across, &spread);
         }
-        let chunks = (0..width).map(|chunk| vec![climber.share() * width + chunk]);
-        let pieces = Pieces::Listed(chunks.collect());
-        (bodies.all_reduce)(&mut g.level(climber.column(climber.top), pieces, IN_OUTPUT, true));
-        for level in (0..climber.top).rev() {
-            climber.gather(g, level, climber.slices(level, width));
-        }
+        fold(g, 0..width);
+        across(g, &|members| (bodies.all_reduce)(members));
+        spread(g, 0..width);
     }))
 }
 

@@ -65,8 +65,30 @@ impl Halving {
         }
     }
 
+    /// Runs in a hierarchy: `fold` makes a half of the pieces ready in the part of this member,
+    /// `across` runs a stage among the members, `spread` takes a half that is done. Ranks of one
+    /// part are the same member, so they agree which half comes first.
+    pub fn between(
+        &self,
+        g: &mut Group,
+        fold: &dyn Fn(&mut Group, Range<u32>),
+        across: &dyn Fn(&mut Group, &dyn Fn(&mut Group)),
+        spread: &dyn Fn(&mut Group, Range<u32>),
+    ) {
+        let (wanted, there) = (self.wanted_first(), self.there_first());
+        let run = |half: &Range<i64>| half.start as u32..half.end as u32;
+        let other = |half: &Range<i64>| run(&self.half(half.start == 0));
+        fold(g, run(&wanted));
+        across(g, &|members| self.hand_in(members));
+        fold(g, other(&wanted));
+        across(g, &|members| self.exchange(members));
+        spread(g, run(&there));
+        across(g, &|members| self.take_out(members));
+        spread(g, other(&there));
+    }
+
     /// The half that [`Halving::hand_in`] wants.
-    pub fn wanted_first(&self) -> Range<i64> {
+    fn wanted_first(&self) -> Range<i64> {
         match self.role {
             Role::Core { number, host } => self.half(!host && number & 1 == 0),
             Role::Guest => self.half(false),
@@ -74,7 +96,7 @@ impl Halving {
     }
 
     /// The half that is there before [`Halving::take_out`].
-    pub fn there_first(&self) -> Range<i64> {
+    fn there_first(&self) -> Range<i64> {
         match self.role {
             Role::Core { number, host } => self.half(!host && number & 1 == 1),
             Role::Guest => self.half(false),
@@ -96,7 +118,7 @@ impl Halving {
     }
 
     /// Begins with the half of [`Halving::wanted_first`].
-    pub fn hand_in(&self, g: &mut Group) {
+    fn hand_in(&self, g: &mut Group) {
         let (mine, result, first) = (g.own(), g.result(), self.wanted_first());
         match self.role {
             Role::Guest => {
@@ -115,7 +137,7 @@ impl Halving {
     }
 
     /// Does all but what is left to the last stage. Wants both halves.
-    pub fn exchange(&self, g: &mut Group) {
+    fn exchange(&self, g: &mut Group) {
         let (mut mine, result) = (g.own(), g.result());
         let Role::Core { number, host } = self.role else {
             let (to, from) = (g.to(g.me + 1).operand(), g.from(g.me + 1).operand());
@@ -156,7 +178,7 @@ impl Halving {
     }
 
     /// Ends with the half that was not there.
-    pub fn take_out(&self, g: &mut Group) {
+    fn take_out(&self, g: &mut Group) {
         let result = g.result();
         match self.role {
             Role::Guest => g.take_from(g.me + 1, self.half(true)),

@@ -18,7 +18,7 @@
 use super::climb;
 use super::columns::Columns;
 use super::group::{Group, Pieces, flat};
-use super::hd;
+use super::hd::{self, Halving};
 use super::levels::{Bodies, DOUBLING, TWO_SHOT};
 use crate::plan::{Layout, Nodes, Operand, Plan, Shape};
 use std::ops::Range;
@@ -37,8 +37,7 @@ pub fn all_reduce(shape: &Shape, nodes: &Nodes) -> Plan {
 
 /// Reduce-scatter inside, halving and doubling in each column, all-gather inside, with columns in
 /// halves: the node folds one half while the other one begins to cross the links, and spreads
-/// what it has while the rest arrives. All ranks of a node stand for it at the same place among
-/// the nodes, so they agree which half comes first.
+/// what it has while the rest arrives.
 fn all_reduce_by_halves(shape: &Shape, nodes: &Nodes, inside: &Bodies) -> Plan {
     let columns = Columns::of(nodes, shape.rank);
     let width = hd::pieces(nodes.count());
@@ -49,15 +48,12 @@ fn all_reduce_by_halves(shape: &Shape, nodes: &Nodes, inside: &Bodies) -> Plan {
             1
         };
         g.e.pieces(width / 2 * columns_in_a_token);
-        let halving = hd::Halving::of(nodes.count(), columns.node);
-        let (wanted, there) = (halving.wanted_first(), halving.there_first());
-        let other = |half: &Range<i64>| match half.start {
-            0 => i64::from(width / 2)..i64::from(width),
-            _ => 0..i64::from(width / 2),
-        };
-        let pieces = |half: &Range<i64>| {
-            let run = half.start as u32..half.end as u32;
+        let pieces = |run: Range<u32>| {
             columns.slices(|column| run.clone().map(|chunk| column * width + chunk).collect())
+        };
+        let fold = |g: &mut Group, run| {
+            let places = (Operand::INPUT, Operand::OUTPUT);
+            (inside.reduce_scatter)(&mut g.level(columns.mates(), pieces(run), places, false));
         };
         let across = |g: &mut Group, stage: &dyn Fn(&mut Group)| {
             if let Some(mine) = columns.mine {
@@ -66,21 +62,12 @@ fn all_reduce_by_halves(shape: &Shape, nodes: &Nodes, inside: &Bodies) -> Plan {
                 stage(&mut g.level(columns.leaders(mine), Pieces::Listed(pieces), places, true));
             }
         };
-        let fold = |g: &mut Group, half: &Range<i64>| {
-            let places = (Operand::INPUT, Operand::OUTPUT);
-            (inside.reduce_scatter)(&mut g.level(columns.mates(), pieces(half), places, false));
-        };
-        let spread = |g: &mut Group, half: &Range<i64>| {
+        let spread = |g: &mut Group, run| {
             let places = (Operand::OUTPUT, Operand::OUTPUT);
-            (inside.all_gather)(&mut g.level(columns.mates(), pieces(half), places, true));
+            (inside.all_gather)(&mut g.level(columns.mates(), pieces(run), places, true));
         };
-        fold(g, &wanted);
-        across(g, &|leaders| halving.hand_in(leaders));
-        fold(g, &other(&wanted));
-        across(g, &|leaders| halving.exchange(leaders));
-        spread(g, &there);
-        across(g, &|leaders| halving.take_out(leaders));
-        spread(g, &other(&there));
+        let halving = Halving::of(nodes.count(), columns.node);
+        halving.between(g, &fold, &across, &spread);
     })
 }
 
