@@ -45,6 +45,9 @@ pub fn all_reduce_in(g: &mut Group) {
     halving.take_out(g);
 }
 
+/// Steps that the members of a column run together.
+pub type Together<'a> = &'a dyn Fn(&mut Group);
+
 /// The all-reduce of a member in three stages, between which a hierarchy may work on one half of
 /// the pieces while the other one is on its way.
 pub struct Halving {
@@ -72,7 +75,7 @@ impl Halving {
         &self,
         g: &mut Group,
         fold: &dyn Fn(&mut Group, Range<u32>),
-        across: &dyn Fn(&mut Group, &dyn Fn(&mut Group)),
+        across: &dyn Fn(&mut Group, Together),
         spread: &dyn Fn(&mut Group, Range<u32>),
     ) {
         let (wanted, there) = (self.wanted_first(), self.there_first());
