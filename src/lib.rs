@@ -61,7 +61,8 @@
 //!     engine that moves tokens between nodes, and lookouts, which carry news between nodes.
 //! 14. `tune`: which algorithm, protocol and channels for which size.
 //! 15. `cuda`: the driver of GPUs, typed: contexts, memory, streams, events, kernels.
-//! 16. `comm`: communicators, groups, streams: what the bindings call.
+//! 16. `ras`: looking into a job from outside: one table of all ranks, and who holds it up.
+//! 17. `comm`: communicators, groups, streams: what the bindings call.
 
 // First, for its table of algorithms is text that rooms below it read names from.
 #[macro_use]
@@ -85,6 +86,8 @@ pub mod plan;
 pub mod price;
 #[doc(hidden)]
 pub mod proxy;
+#[doc(hidden)]
+pub mod ras;
 #[doc(hidden)]
 pub mod topo;
 #[doc(hidden)]

@@ -8,7 +8,7 @@
 //! a descriptor that can be read once the start was called off. A wait that polls descriptors polls
 //! the bell too; any other wait looks now and then.
 
-use super::clock::{self, now};
+use super::clock::{self, Moment, now};
 use super::fork::Fd;
 use super::sync::{AtomicUsize, Ordering};
 use super::{Code, Error, Rank, Result};
@@ -93,6 +93,8 @@ pub const LOOK: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct Birth {
     rank: Rank,
+    nranks: u32,
+    begun: Moment,
     phase: AtomicUsize,
     /// 1 when it goes on no more.
     ended: AtomicUsize,
@@ -107,9 +109,11 @@ pub struct Birth {
 
 impl Birth {
     /// A start that the calling program waits for, so that nobody can call it off.
-    pub fn awaited(rank: Rank, hold: Option<StartPhase>) -> Birth {
+    pub fn awaited(rank: Rank, nranks: u32, hold: Option<StartPhase>) -> Birth {
         Birth {
             rank,
+            nranks,
+            begun: now(),
             phase: AtomicUsize::new(0),
             ended: AtomicUsize::new(0),
             off: OnceLock::new(),
@@ -122,7 +126,7 @@ impl Birth {
     ///
     /// # Errors
     /// `SystemError` without a descriptor for the bell.
-    pub fn begun(rank: Rank, hold: Option<StartPhase>) -> Result<Birth> {
+    pub fn begun(rank: Rank, nranks: u32, hold: Option<StartPhase>) -> Result<Birth> {
         // SAFETY: eventfd takes two numbers and returns a new descriptor or -1.
         let bell = unsafe { Fd::from_result(libc::eventfd(0, libc::EFD_CLOEXEC)) };
         let bell = bell.map_err(|error| {
@@ -132,13 +136,23 @@ impl Birth {
         })?;
         Ok(Birth {
             bell: Mutex::new(Some(bell)),
-            ..Birth::awaited(rank, hold)
+            ..Birth::awaited(rank, nranks, hold)
         })
     }
 
     /// Whose it is.
     pub fn rank(&self) -> Rank {
         self.rank
+    }
+
+    /// Of how many ranks.
+    pub fn nranks(&self) -> u32 {
+        self.nranks
+    }
+
+    /// When it began.
+    pub fn begun_at(&self) -> Moment {
+        self.begun
     }
 
     /// Where it is.
@@ -301,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_start_that_has_ended_has_no_descriptor() {
-        let birth = Birth::begun(Rank(0), None).unwrap();
+        let birth = Birth::begun(Rank(0), 2, None).unwrap();
         assert!(birth.bell().is_some());
         birth.close();
         assert_eq!(birth.bell(), None);
@@ -311,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_held_start_hears_that_it_was_called_off() {
-        let birth = Arc::new(Birth::begun(Rank(3), Some(StartPhase::Sharing)).unwrap());
+        let birth = Arc::new(Birth::begun(Rank(3), 4, Some(StartPhase::Sharing)).unwrap());
         birth.enter(StartPhase::Agreeing).unwrap();
         birth.rest(Duration::from_millis(1)).unwrap();
         let held = Arc::clone(&birth);
@@ -332,7 +346,7 @@ mod tests {
 
     #[test]
     fn an_error_names_call_and_phase() {
-        let birth = Birth::awaited(Rank(1), None);
+        let birth = Birth::awaited(Rank(1), 2, None);
         birth.enter(StartPhase::Ending).unwrap();
         let error = Error::internal("x").during("bootstrap all_gather");
         let text = birth.explain("CommInitRank", error).to_string();

@@ -46,6 +46,13 @@ pub(super) struct Blocked {
     pub call: AtomicU64,
 }
 
+impl Blocked {
+    /// The number of the call, if one waits.
+    pub fn queued(&self) -> Option<u64> {
+        Some(self.call.load(Ordering::Relaxed)).filter(|call| *call != 0)
+    }
+}
+
 /// Memory and connections that a rank shares with the others, and how far all have come to their
 /// end.
 pub struct Health {
@@ -53,8 +60,8 @@ pub struct Health {
     pub(super) node: NodeMemory,
     /// Connections to ranks on other nodes, if there are any.
     pub(super) network: Option<Network>,
-    /// Where this rank is, for who asks by a signal.
-    pub(super) whereabouts: Option<Whereabouts>,
+    /// Where this rank is, for who asks from outside.
+    pub(super) whereabouts: Arc<Whereabouts>,
     /// How far it has come to its end, and why.
     pub(super) ending: Ending,
     /// The rank and call that the call at the head of the queue waits for.
@@ -276,12 +283,14 @@ impl Health {
             // All pages lie side by side, and each is written through its cell.
             let base = pages.as_ptr().cast_mut().cast();
             let owner = Arc::clone(&pages);
+            let identity = Identity::alone(rank, nranks, yields);
+            // SAFETY: zeroed pages, enough of them, that live as long as their `Arc`.
+            let node = unsafe { NodeMemory::new(base, layout, rank as usize, owner) };
             Health {
-                identity: Identity::alone(rank, nranks, yields),
-                // SAFETY: zeroed pages, enough of them, that live as long as their `Arc`.
-                node: unsafe { NodeMemory::new(base, layout, rank as usize, owner) },
+                whereabouts: Arc::new(Whereabouts::new(identity.noting(&node, None))),
+                identity,
+                node,
                 network: None,
-                whereabouts: None,
                 ending: Ending::default(),
                 blocked: Blocked::default(),
                 watch: Mutex::new(None),

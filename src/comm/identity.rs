@@ -4,11 +4,15 @@
 //! knows no memory that ranks share: what can end is in [`super::health`].
 
 use crate::base::{Error, Rank};
+use crate::comm::failing::whereabouts::Noting;
 use crate::comm::flight::turn::IdleHook;
-use crate::config::{Errors, Settings};
+use crate::comm::network::Network;
+use crate::config::{Errors, OnSignal, Settings};
 use crate::exec::CommDevice;
 use crate::topo::Pinning;
+use crate::transport::node::NodeMemory;
 use crate::transport::segment::Nonce;
+use std::sync::Arc;
 
 /// How a rank waits.
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +93,7 @@ pub struct Identity {
     /// Device that its engine drives.
     pub(super) device: CommDevice,
     /// Where each rank runs, `host (pid)`, for messages.
-    pub(super) places: Vec<String>,
+    pub(super) places: Arc<[String]>,
     /// The other ranks that are threads of this process, in order.
     pub(super) process_mates: Vec<u32>,
     /// Names the communicator on all its nodes.
@@ -127,6 +131,20 @@ impl Identity {
         match self.name.is_given {
             true => format!(" on communicator {}", self.name),
             false => String::new(),
+        }
+    }
+
+    /// Facts for its notes.
+    pub(in crate::comm) fn noting(&self, node: &NodeMemory, network: Option<&Network>) -> Noting {
+        let lookout = network.and_then(|network| network.lookout.as_ref());
+        Noting {
+            nonce: self.nonce,
+            name: self.name.to_string(),
+            rank: Rank(self.rank),
+            places: Arc::clone(&self.places),
+            node: node.clone(),
+            lookout: lookout.map(Arc::downgrade).unwrap_or_default(),
+            calls: self.settings.on_signal() == OnSignal::Report,
         }
     }
 

@@ -40,6 +40,8 @@ pub(super) enum ServiceKind {
     Closed = 11,
     /// "You cannot come in: my process has no file descriptor left", of `slots` that it may have.
     NoRoom = 12,
+    /// "Tell me": number `operation` says what, of the communicator with nonce `secret`.
+    Inquire = 13,
 }
 
 /// One message; fields without meaning for its kind are 0.
@@ -112,6 +114,7 @@ impl Frame {
             10 => ServiceKind::Close,
             11 => ServiceKind::Closed,
             12 => ServiceKind::NoRoom,
+            13 => ServiceKind::Inquire,
             _ => return None,
         };
         Some(Frame {

@@ -20,6 +20,7 @@ mod ear;
 mod message;
 mod neighbour;
 mod post;
+mod state;
 #[cfg(test)]
 mod tests;
 
@@ -27,8 +28,10 @@ pub use crew::Crew;
 pub(super) use message::fuzz;
 pub use post::Post;
 
-use crate::base::clock::{self, Moment};
+use crate::base::clock;
+use crate::base::turns;
 use crate::base::{Error, Rank, Result};
+use crate::proxy::inquiry::{self, Inquiry, RingAnswers};
 use crate::proxy::patience::{BYE_LIMIT, lock_at_exit, try_lock};
 use crate::proxy::service::{self, Alarm, Staying, Watch};
 use crate::proxy::{attended::Attended, death};
@@ -36,26 +39,14 @@ use crate::transport::net::Handle;
 use crate::transport::net::socket::was_closed;
 use crate::transport::segment::Nonce;
 use ear::Newcomers;
-use message::{MOST_BOARDS, Message, News, token};
+use message::{Message, News, token};
 use neighbour::{Heard, Neighbour};
-use std::collections::HashMap;
+use state::State;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-struct State {
-    newcomers: Newcomers,
-    neighbours: Vec<Neighbour>,
-    /// The last number heard from each lookout.
-    heard: HashMap<u32, u64>,
-    said: u64,
-    /// An abort was told or heard.
-    aborted: bool,
-    /// Its rank has left, but others of the node have not.
-    stays: bool,
-    /// Since when it says goodbye, after it has stayed.
-    parting: Option<Moment>,
-    left: bool,
-}
+/// The rest between two looks at what has come.
+const REST: Duration = Duration::from_millis(2);
 
 /// The lookout of this rank's node. Safe to call from any thread.
 pub struct Lookout {
@@ -86,16 +77,7 @@ impl Lookout {
         let neighbours = neighbours?;
         let lookout = Arc::new_cyclic(|me| Lookout {
             me: me.clone(),
-            state: Mutex::new(State {
-                newcomers: Newcomers::new(post.listener),
-                neighbours,
-                heard: HashMap::new(),
-                said: 0,
-                aborted: false,
-                stays: false,
-                parting: None,
-                left: false,
-            }),
+            state: Mutex::new(State::new(Newcomers::new(post.listener), neighbours)),
             crew,
         });
         service::get()?.attend(Arc::clone(&lookout) as Arc<dyn Attended>);
@@ -139,6 +121,51 @@ impl Lookout {
         state.say(self.crew.me, News::Ask);
         drop(state);
         self.tend_here();
+    }
+
+    /// Asks the lookouts of all other nodes, and gives their answers: those that are whole within
+    /// `limit`, and the places (`host (pid)`) of those who have not answered.
+    pub fn look_around(&self, limit: Duration) -> (Vec<Vec<u8>>, Vec<String>) {
+        let start = clock::now();
+        let mut state = self.lock();
+        state.say_boards(&self.crew);
+        let question = state.said + 1;
+        state.gathered.push(RingAnswers::new(question));
+        state.say(self.crew.me, News::Look(question));
+        drop(state);
+        self.tend_here();
+        loop {
+            let mut state = self.lock();
+            let Some(at) = state.gathered.iter().position(|it| it.number == question) else {
+                return Default::default();
+            };
+            let is_asked = |rank: u32| rank != self.crew.me.0 && !self.has_left(rank);
+            let is_silent = |rank: u32| is_asked(rank) && !state.gathered[at].is_whole(rank);
+            let places = self.crew.places.iter();
+            let silent = places.filter(|(rank, _)| is_silent(**rank));
+            let silent: Vec<String> = silent.map(|(_, place)| place.clone()).collect();
+            if silent.is_empty() || start.past(limit) || state.left {
+                return (state.gathered.swap_remove(at).whole(), silent);
+            }
+            drop(state);
+            turns::sleep(REST);
+        }
+    }
+
+    /// The lookout of rank `asker` asks; whoever answers takes a thread for it.
+    fn is_asked(&self, asker: u32, question: u64) {
+        let me = self.me.clone();
+        let answer = move |text: &[u8]| {
+            let Some(lookout) = me.upgrade() else {
+                return;
+            };
+            let mut state = lookout.lock();
+            state.say_boards(&lookout.crew);
+            state.say_seen(lookout.crew.me, asker, question, text);
+            drop(state);
+            lookout.tend_here();
+        };
+        inquiry::came(Inquiry::Node(Nonce(self.crew.nonce)), Box::new(answer));
     }
 
     /// The rank leaves, whose `watch` has not ended yet. Where others of its node stay, so does
@@ -343,6 +370,8 @@ impl Lookout {
             News::Lost(rank, _) if self.has_ended(rank) => {}
             News::Lost(rank, text) => lost.push((Rank(rank), text)),
             News::Ask => state.say_boards(&self.crew),
+            News::Look(question) => self.is_asked(message.origin, question),
+            News::Seen(part) => state.hear(self.crew.me, message.origin, part),
             News::Boards(boards) => {
                 for (rank, words) in boards {
                     let known = (rank as usize) < node.layout().ranks;
@@ -411,40 +440,6 @@ impl Staying for Lookout {
         }
         self.last_news(&mut state);
         self.part(state, limit);
-    }
-}
-
-impl State {
-    /// One look whether all neighbours have heard the goodbye.
-    fn have_parted(&mut self, nonce: u128) -> bool {
-        neighbour::let_in(&mut self.neighbours, &mut self.newcomers, nonce);
-        let mut parted = true;
-        for neighbour in &mut self.neighbours {
-            parted &= neighbour.parts();
-        }
-        parted
-    }
-
-    /// Says something to all lookouts.
-    fn say(&mut self, me: Rank, news: News) {
-        self.said += 1;
-        let message = Message {
-            origin: me.0,
-            number: self.said,
-            news,
-        };
-        let bytes = message.encode();
-        for neighbour in &mut self.neighbours {
-            neighbour.queue(bytes.clone());
-        }
-    }
-
-    /// Tells what the ranks of this node do.
-    fn say_boards(&mut self, crew: &Crew) {
-        for mates in crew.mates.chunks(MOST_BOARDS) {
-            let board = |rank: &Rank| (rank.0, crew.node.board(rank.index()).copy());
-            self.say(crew.me, News::Boards(mates.iter().map(board).collect()));
-        }
     }
 }
 

@@ -13,6 +13,7 @@
 //! - [`progress`]: the thread that moves calls in flight, unless somebody who waits does.
 //! - [`net`]: the engine of connections between nodes, whoever drives it. [`asked`] shows what is
 //!   under way there, to who asks by a signal.
+//! - [`inquiry`]: questions from outside, by which `kolo ras` looks into a job.
 //! - [`lookout`]: one rank of each node tells the other nodes of aborts and deaths; [`death`] has
 //!   the words.
 //!
@@ -29,6 +30,7 @@ pub mod death;
 mod frame;
 #[doc(hidden)]
 pub mod fuzz;
+pub mod inquiry;
 pub mod join;
 pub mod lookout;
 pub mod net;

@@ -27,6 +27,16 @@ impl Address {
         getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
         Ok(Address(bytes))
     }
+
+    /// The address of that name.
+    pub(super) fn named(name: &str) -> Option<Address> {
+        let digits = name.strip_prefix("kolo-")?;
+        if digits.len() != 32 || !digits.is_ascii() {
+            return None;
+        }
+        let number = u128::from_str_radix(digits, 16).ok()?;
+        Some(Address(number.to_be_bytes()))
+    }
 }
 
 impl fmt::Display for Address {
@@ -105,28 +115,34 @@ pub(super) fn accept(listener: &Fd) -> io::Result<Fd> {
     Ok(fd)
 }
 
-/// An error unless the process at the other end runs as this process's user.
-fn check_user(fd: &Fd) -> io::Result<()> {
+/// The process at the other end, which has connected or listened.
+pub(super) fn peer_of(fd: &Fd) -> io::Result<libc::ucred> {
     let mut peer = libc::ucred {
         pid: 0,
         uid: u32::MAX,
         gid: u32::MAX,
     };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: `peer` has room for `length` bytes; geteuid has no arguments.
-    let (result, me) = unsafe {
-        let result = libc::getsockopt(
+    // SAFETY: `peer` has room for `length` bytes.
+    let result = unsafe {
+        libc::getsockopt(
             fd.as_raw_fd(),
             libc::SOL_SOCKET,
             libc::SO_PEERCRED,
             (&raw mut peer).cast(),
             &raw mut length,
-        );
-        (result, libc::geteuid())
+        )
     };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
+    match result {
+        0 => Ok(peer),
+        _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// An error unless the process at the other end runs as this process's user.
+fn check_user(fd: &Fd) -> io::Result<()> {
+    // SAFETY: geteuid has no arguments.
+    let (peer, me) = (peer_of(fd)?, unsafe { libc::geteuid() });
     if peer.uid != me {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
@@ -301,6 +317,12 @@ mod tests {
     fn address_has_a_name() {
         let name = Address([0xab; 16]).to_string();
         assert_eq!(name, format!("kolo-{}", "ab".repeat(16)));
+        assert_eq!(Address::named(&name), Some(Address([0xab; 16])));
+        let address = Address::random().unwrap();
+        assert_eq!(Address::named(&address.to_string()), Some(address));
+        for wrong in ["kolo-", "kolo-12", "other", &name[1..], &format!("{name}0")] {
+            assert_eq!(Address::named(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@
 //! Nothing here waits. Only the service thread closes links, because it polls their descriptors.
 
 use super::frame::{Frame, ServiceKind};
+use super::inquiry::Inquiry;
 use super::socket::{self, Address};
 use crate::base::Rank;
 use crate::base::clock::Moment;
@@ -89,6 +90,8 @@ pub(super) struct State {
     pub turns: u64,
     /// Callbacks to be made, outside all locks.
     pub alarms: Vec<(OnAlarm, Alarm)>,
+    /// Questions from outside and whose they are, to be handed over outside all locks.
+    pub questions: Vec<(Inquiry, Fd)>,
     /// Operations that ranks of other processes send through ranks of this one, to be handed over
     /// outside all locks.
     pub started: Vec<Started>,

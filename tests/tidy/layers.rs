@@ -14,6 +14,7 @@ pub const ARROWS: &[(&str, &[&str])] = &[
     (
         "comm",
         &[
+            "ras",
             "cuda",
             "exec",
             "proxy",
@@ -26,6 +27,7 @@ pub const ARROWS: &[(&str, &[&str])] = &[
             "config",
         ],
     ),
+    ("ras", &["topo", "proxy"]),
     ("exec", &["cuda", "plan", "price", "wire", "dtype"]),
     ("proxy", &["plan", "transport", "bootstrap"]),
     ("tune", &["algo", "topo", "price", "plan"]),

@@ -7,7 +7,7 @@ use crate::info::{self, InfoArgs};
 use crate::perf::picture::{self, PlotArgs};
 use crate::topo::{self, TopoArgs};
 use crate::{
-    doctor, explain, hello, launcher, names, out, pages, perf, sim, softgpu, tune, tune_args,
+    doctor, explain, hello, launcher, names, out, pages, perf, ras, sim, softgpu, tune, tune_args,
 };
 use clap::{CommandFactory, Parser, Subcommand};
 use kolo::base::Result;
@@ -52,6 +52,9 @@ enum Command {
     /// Look for what is wrong on the nodes of a job, and say how to mend it
     #[command(after_help = doctor::HELP)]
     Doctor(doctor::DoctorArgs),
+    /// Look into a job that runs: what each rank does, and who holds it up
+    #[command(after_help = ras::HELP)]
+    Ras(ras::RasArgs),
     /// Run a program on GPUs that are made of software, to test what it does with kolo
     #[command(after_help = softgpu::HELP)]
     Softgpu(softgpu::SoftgpuArgs),
@@ -177,6 +180,7 @@ pub fn run() -> ExitCode {
         Command::Sim(args) => done(sim::run(&args)),
         Command::Hello(args) => done(hello::run(&args)),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Ras(args) => done(ras::run(&args)),
         Command::Softgpu(args) => done(softgpu::run(&args)),
         Command::Pages(args) => done(pages::run(&args, Cli::command())),
         Command::Version => {

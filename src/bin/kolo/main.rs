@@ -1,6 +1,7 @@
 //! The one command line of kolo: `kolo perf`, `kolo plot`, `kolo info`, `kolo config`, `kolo topo`,
-//! `kolo explain`, `kolo sim`, `kolo tune`, `kolo hello`, `kolo doctor`, `kolo softgpu`,
-//! `kolo version`. Started by a name such as `all_reduce_perf` it is that program of nccl-tests.
+//! `kolo explain`, `kolo sim`, `kolo tune`, `kolo hello`, `kolo doctor`, `kolo ras`,
+//! `kolo softgpu`, `kolo version`. Started by a name such as `all_reduce_perf` it is that program
+//! of nccl-tests.
 
 mod algorithms;
 mod arrangement;
@@ -26,6 +27,7 @@ mod pages;
 mod perf;
 mod plot;
 mod question;
+mod ras;
 mod routes;
 mod sim;
 mod softgpu;

@@ -266,8 +266,7 @@ pub(in crate::comm) fn observed(
 ) -> Result<()> {
     let told = exec.told(checked, exec.called());
     let note = traced::note(queue, checked, number, "", told);
-    let here = queue.whereabouts.as_ref();
-    let _here = here.map(|here| here.enter(checked, number, told));
+    let _here = queue.whereabouts.enter(checked, number, told);
     let timed = tally::blocking(checked);
     let mut ended = Ok(());
     if queue.seen.compared && number.is_some() && exec.in_flight.is_empty() {

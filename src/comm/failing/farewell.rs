@@ -83,7 +83,7 @@ pub(in crate::comm) fn farewell(queue: &Queue) -> Result<()> {
     // What this rank has called is on its board before it reads those of the others.
     fence(Ordering::SeqCst);
     let calls = queue.node.board(queue.rank as usize).calls();
-    fault::compare_recent(queue, calls).map_err(|error| {
+    fault::compare_recent(&(&queue.health).into(), calls).map_err(|error| {
         queue.stop(&error);
         // Of the communicator nothing is left that could be used in another way.
         error.with_code(Code::RemoteError)

@@ -14,6 +14,7 @@ use crate::config::{Origin, Settings};
 use crate::dtype::DataType;
 use crate::exec::stop::Mismatch;
 use crate::proxy::service::Alarm;
+use crate::transport::node::NodeMemory;
 use crate::wire::signature::Signature;
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
@@ -125,7 +126,7 @@ fn is_possible(signature: Signature, nranks: u32) -> bool {
 fn compare_with(health: &Health, call: u64, peer: usize) -> Result<()> {
     let start = clock::now();
     loop {
-        compare_recent(health, call)?;
+        compare_recent(&health.into(), call)?;
         let is_known = health.is_mate(peer as u32) || health.node.board(peer).calls() >= call;
         if is_known || start.past(NEWS) {
             return Ok(());
@@ -135,13 +136,32 @@ fn compare_with(health: &Health, call: u64, peer: usize) -> Result<()> {
     }
 }
 
+/// Boards of a communicator, and whose they are.
+pub(in crate::comm) struct Boards<'a> {
+    pub node: &'a NodeMemory,
+    /// The communicator's name.
+    pub name: &'a str,
+    /// Where each rank runs.
+    pub places: &'a [String],
+}
+
+impl<'a> From<&'a Health> for Boards<'a> {
+    fn from(health: &'a Health) -> Boards<'a> {
+        Boards {
+            node: &health.node,
+            name: &health.name,
+            places: &health.places,
+        }
+    }
+}
+
 /// Compares the boards of the last calls up to this one: the first that differs counts.
 ///
 /// # Errors
 /// As [`compare_boards`].
-pub(in crate::comm) fn compare_recent(health: &Health, call: u64) -> Result<()> {
+pub(in crate::comm) fn compare_recent(boards: &Boards, call: u64) -> Result<()> {
     let first = call.saturating_sub(REMEMBERED - 1).max(1);
-    (first..=call).try_for_each(|call| compare_boards(health, call))
+    (first..=call).try_for_each(|call| compare_boards(boards, call))
 }
 
 /// Compares how often the ranks of this node have called, where this one is about to leave after
@@ -188,9 +208,9 @@ pub(in crate::comm) fn compare_counts(health: &Health, calls: u64) -> Result<()>
 ///
 /// # Errors
 /// When they differ: names the rank that deviates from the majority, and both calls.
-fn compare_boards(health: &Health, call: u64) -> Result<()> {
-    let seen = (0..health.nranks).filter_map(|rank| {
-        let signature = health.node.board(rank as usize).signature(call)?;
+fn compare_boards(boards: &Boards, call: u64) -> Result<()> {
+    let seen = (0..boards.places.len() as u32).filter_map(|rank| {
+        let signature = boards.node.board(rank as usize).signature(call)?;
         Some((rank, signature))
     });
     let Some(Vote {
@@ -201,6 +221,7 @@ fn compare_boards(health: &Health, call: u64) -> Result<()> {
     else {
         return Ok(());
     };
+    let place = |rank: u32| boards.places.get(rank as usize).map_or("?", String::as_str);
     let more = if rest > 0 {
         format!(" ({rest} more ranks differ)")
     } else {
@@ -212,10 +233,10 @@ fn compare_boards(health: &Health, call: u64) -> Result<()> {
         format!(
             "ranks disagree in collective {call} of communicator {}: rank {rank} on {} called {}, \
              but rank {usual_rank} on {} called {}{more}{why}",
-            health.name,
-            health.place(rank),
+            boards.name,
+            place(rank),
             describe(Signature(other)),
-            health.place(usual_rank),
+            place(usual_rank),
             describe(Signature(usual)),
         ),
         remedy,

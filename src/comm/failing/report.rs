@@ -5,6 +5,8 @@
 //! the boards, which are there to be read by others.
 
 use super::fault;
+use super::kept;
+use super::shown;
 use super::whereabouts::{Under, Wait, Whereabouts, lock};
 use crate::base::birth::Birth;
 use crate::base::last_words::{self, Kept};
@@ -46,10 +48,8 @@ fn words(notes: &Whereabouts, queue: &Queue) -> String {
     let Some(peer) = wait.peer else {
         return text + &format!(", phase `waiting`: for {waited:.1} s");
     };
-    let queued = queue.blocked.call.load(Ordering::Relaxed);
-    let number = wait.call.number.or((queued != 0).then_some(queued));
     let call = WaitingCall {
-        number,
+        number: wait.collective(),
         ..wait.call
     };
     let late = fault::late(queue, &call, peer);
@@ -85,41 +85,31 @@ fn last_call(queue: &Queue, wait: Option<&Wait>) -> String {
 }
 
 static RANKS: Mutex<Vec<Weak<Queue>>> = Mutex::new(Vec::new());
-static STARTS: Mutex<Vec<Weak<Birth>>> = Mutex::new(Vec::new());
 
 /// From now on this rank is told of, if its settings ask for it.
 pub(in crate::comm) fn show(queue: &Arc<Queue>) {
-    if queue.whereabouts.is_some() {
-        keep(&RANKS, queue);
+    if queue.whereabouts.of.calls {
+        kept::keep(&RANKS, queue);
     }
 }
 
-/// From now on this start is told of, if the settings ask for it, and the signals are caught.
+/// From now on this start is told of, and the signals are caught if the settings ask for it.
 pub(in crate::comm) fn show_start(birth: &Arc<Birth>, settings: &Settings) {
+    kept::begin(birth);
+    shown::show_start(birth);
     if settings.on_signal() != OnSignal::Report {
         return;
     }
-    keep(&STARTS, birth);
     for why in last_words::before(&SIGNALS, tell) {
         tracing::info!("KOLO_ON_SIGNAL leaves a signal alone: {why}");
     }
-}
-
-fn keep<T>(list: &Mutex<Vec<Weak<T>>>, one: &Arc<T>) {
-    let mut list = lock(list);
-    list.retain(|it| it.strong_count() > 0);
-    list.push(Arc::downgrade(one));
-}
-
-fn alive<T>(list: &Mutex<Vec<Weak<T>>>) -> Vec<Arc<T>> {
-    lock(list).iter().filter_map(Weak::upgrade).collect()
 }
 
 /// Writes where the ranks of this process are. What it gives are these ranks: were it the last to
 /// have them, dropping them would take leave of peers, which may wait, and the signal would wait
 /// with it.
 fn tell(signal: i32) -> Kept {
-    let ranks = alive(&RANKS);
+    let ranks = kept::alive(&RANKS);
     // The signal goes on in any case.
     let _ = caught(|| tell_all(signal, &ranks));
     Box::new(ranks)
@@ -127,23 +117,21 @@ fn tell(signal: i32) -> Kept {
 
 fn tell_all(signal: i32, ranks: &[Arc<Queue>]) -> Result<()> {
     let signal = last_words::name(signal);
-    let starts = alive(&STARTS);
-    let starts = starts.iter().filter(|birth| !birth.has_ended());
-    for birth in starts {
+    for birth in kept::starts() {
         let (rank, phase) = (birth.rank(), birth.phase().name());
         tracing::warn!("kolo: rank {rank}: {signal}: in a start, phase `{phase}`");
     }
     for queue in ranks {
         let is_destroyed = queue.ending.destroyed.load(Ordering::Relaxed);
-        let Some(notes) = queue.whereabouts.as_ref().filter(|_| !is_destroyed) else {
+        if is_destroyed {
             continue;
-        };
+        }
         let _acting = Acting::rank(Rank(queue.rank));
         tracing::warn!(
             "kolo: rank {}: {signal}: communicator {}: {}",
             queue.rank,
             queue.name,
-            words(notes, queue)
+            words(&queue.whereabouts, queue)
         );
     }
     let has_peers = ranks.iter().any(|queue| queue.nranks > 1);

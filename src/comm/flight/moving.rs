@@ -133,9 +133,7 @@ pub(in crate::comm) fn pass(
 /// Tells those who tell of calls what the cards of a collective have said.
 pub(in crate::comm) fn settle(queue: &Queue, exec: &mut Exec, number: u64, cards: Cards) {
     exec.cards = Some((number, cards));
-    if let Some(here) = &queue.whereabouts {
-        here.settle(number, cards);
-    }
+    queue.whereabouts.settle(number, cards);
 }
 
 /// The launches so far have ended: what follows, if anything does.

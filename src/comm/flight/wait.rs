@@ -23,7 +23,6 @@ use crate::transport::futex::SystemFutex;
 use crate::transport::net::sleep_on;
 use crate::wire::board::SendNote;
 use crate::wire::doorbell::Ticket;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Polls between two looks at the abort word while spinning.
@@ -118,7 +117,7 @@ impl<'a> Waiter<'a> {
 /// Waiting that has gone beyond spinning.
 struct Long<'a> {
     health: &'a Health,
-    /// Its number among the noted waits, where they are noted.
+    /// Its number among the noted waits, once it is noted.
     noted: Option<u64>,
     call: WaitingCall,
     since: Moment,
@@ -153,10 +152,9 @@ impl<'a> Long<'a> {
                 .board(health.rank as usize)
                 .note_sends(call.sends);
         }
-        let noted = health.whereabouts.as_ref().map(|here| here.waits(call));
         Long {
             health,
-            noted,
+            noted: None,
             call,
             since: clock::now(),
             is_young: true,
@@ -176,9 +174,6 @@ impl<'a> Long<'a> {
     }
 
     fn wait(&mut self, peer: usize) -> Result<()> {
-        if let (Some(here), Some(number)) = (&self.health.whereabouts, self.noted) {
-            here.waits_for(number, peer);
-        }
         self.yields = self.yields.wrapping_add(1);
         let carries = self.health.links().is_some_and(Links::is_busy);
         if let Some(hook) = &self.health.idle {
@@ -287,9 +282,17 @@ impl<'a> Long<'a> {
         });
     }
 
+    fn note(&mut self, peer: usize) {
+        let (here, queued) = (&self.health.whereabouts, self.health.blocked.queued());
+        let (call, since) = (self.call, self.since);
+        let noted = *self.noted.get_or_insert_with(|| here.waits(call, since));
+        here.waits_for(noted, peer, queued);
+    }
+
     /// Reasons to stop or to speak that need the clock.
     fn look(&mut self, peer: usize) -> Result<()> {
         let waited = self.since.waited();
+        self.note(peer);
         still_there::is_still_there(self.health, &mut self.ended, self.call.name, peer)?;
         let wait = &self.health.wait;
         if waited >= self.compared {
@@ -307,9 +310,8 @@ impl<'a> Long<'a> {
             }
             // The boards of other nodes are as they were told: the answer counts the next time.
             self.health.alarm(Alarm::Ask);
-            let queued = self.health.blocked.call.load(Ordering::Relaxed);
-            if let Some(call) = self.call.number.or((queued != 0).then_some(queued)) {
-                fault::compare_recent(self.health, call)?;
+            if let Some(call) = self.call.number.or(self.health.blocked.queued()) {
+                fault::compare_recent(&self.health.into(), call)?;
             }
         }
         let warns = !wait.warn_after.is_zero() && waited >= wait.warn_after;
@@ -399,8 +401,8 @@ impl Waiting for Waiter<'_> {
 
 impl Drop for Long<'_> {
     fn drop(&mut self) {
-        if let (Some(here), Some(number)) = (&self.health.whereabouts, self.noted) {
-            here.goes_on(number);
+        if let Some(number) = self.noted {
+            self.health.whereabouts.goes_on(number);
         }
         if self.call.sends != SendNote::NOTHING && !self.has_failed {
             let board = self.health.node.board(self.health.rank as usize);
@@ -419,6 +421,7 @@ impl Drop for Long<'_> {
 mod tests {
     use super::*;
     use crate::comm::{CommConfig, Communicator};
+    use std::sync::atomic::Ordering;
 
     /// Else the progress thread keeps away from work that is begun meanwhile.
     #[test]

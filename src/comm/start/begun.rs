@@ -133,7 +133,7 @@ fn begin_as((nranks, rank): (u32, u32), id: &UniqueId, config: &CommConfig) -> R
     }
     let id = UniqueId::from_bytes(*id.as_bytes())?;
     let settings = joining::settings(config);
-    let birth = Arc::new(Birth::begun(Rank(rank), joining::held(&settings))?);
+    let birth = Arc::new(Birth::begun(Rank(rank), nranks, joining::held(&settings))?);
     let outcome = Arc::new(Making {
         state: Mutex::new(Becoming::Waiting),
         ended: Condvar::new(),
@@ -324,7 +324,7 @@ mod tests {
     fn what_comes_after_the_end_of_waiting_is_aborted() {
         let mut made = Communicator::init_all(2, &CommConfig::default()).unwrap();
         let (own, other) = (made.pop().unwrap(), made.pop().unwrap());
-        let birth = Birth::begun(Rank(1), None).unwrap();
+        let birth = Birth::begun(Rank(1), 2, None).unwrap();
         birth.call_off("called CommDestroy");
         let making = Making {
             state: Mutex::new(Becoming::Failed(birth.reason(CALL))),

@@ -91,7 +91,7 @@ pub(in crate::comm) fn send_for_others(queue: &Arc<Queue>) -> Result<()> {
     proxied.belong_to(Arc::new(Community {
         queue: Arc::downgrade(queue),
         rank: queue.rank,
-        places: queue.places.clone(),
+        places: queue.places.to_vec(),
         nonce: queue.nonce,
         node: queue.node.clone(),
     }));

@@ -59,7 +59,7 @@ pub(in crate::comm) fn over_tcp(
     config: &CommConfig,
 ) -> Result<Arc<Queue>> {
     let settings = settings(config);
-    let birth = Arc::new(Birth::awaited(Rank(rank), held(&settings)));
+    let birth = Arc::new(Birth::awaited(Rank(rank), nranks, held(&settings)));
     over_tcp_as(call, (nranks, id), settings, config, &birth)
 }
 
@@ -162,7 +162,11 @@ pub(in crate::comm) fn over(
 ) -> Result<Arc<Queue>> {
     let _program = FloatEnv::hold();
     let settings = settings(config).map_err(|error| error.during("CommInit"));
-    let birth = Arc::new(Birth::awaited(bootstrap.rank(), held(&settings)));
+    let birth = Arc::new(Birth::awaited(
+        bootstrap.rank(),
+        bootstrap.nranks(),
+        held(&settings),
+    ));
     if let Ok(settings) = &settings {
         report::show_start(&birth, settings);
     }

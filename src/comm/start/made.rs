@@ -9,8 +9,8 @@ use crate::comm::CommDevice;
 use crate::comm::calling::processes::Processes;
 use crate::comm::calling::tally;
 use crate::comm::failing::deaths::Deaths;
-use crate::comm::failing::report;
 use crate::comm::failing::whereabouts::Whereabouts;
+use crate::comm::failing::{report, shown};
 use crate::comm::flight::drive;
 use crate::comm::flight::relief;
 use crate::comm::flight::turn::IdleHook;
@@ -56,15 +56,15 @@ pub(in crate::comm) fn put_together(party: &Party, mut made: Made) -> Arc<Queue>
         let (of, has_other_nodes) = ((Rank(rank), places), made.network.is_some());
         tally::begin(|| Processes::new(of, (node, Nonce(nonce)), has_other_nodes));
     }
-    let whereabouts = Whereabouts::wanted(settings);
     let carrier = made.exec.device.as_ref().and_then(|on| on.carrier.clone());
-    let identity = identity(party, &mut made, whereabouts.is_some());
+    let identity = identity(party, &mut made);
+    let noting = identity.noting(node, made.network.as_ref());
     let thread_progress = thread_progress(settings, made.network.as_ref());
     let health = Health {
         identity,
         node: node.clone(),
         network: made.network,
-        whereabouts,
+        whereabouts: Arc::new(Whereabouts::new(noting)),
         ending: Ending::default(),
         blocked: Blocked {
             on: AtomicU32::new(rank),
@@ -94,11 +94,12 @@ pub(in crate::comm) fn put_together(party: &Party, mut made: Made) -> Arc<Queue>
     }
     show(settings, &queue);
     report::show(&queue);
+    shown::show(&queue.whereabouts);
     queue
 }
 
-/// Who this rank is; `is_noted` says that its calls are noted for who asks by a signal.
-fn identity(party: &Party, made: &mut Made, is_noted: bool) -> Identity {
+/// Who this rank is.
+fn identity(party: &Party, made: &mut Made) -> Identity {
     let Party {
         bootstrap,
         settings,
@@ -109,6 +110,7 @@ fn identity(party: &Party, made: &mut Made, is_noted: bool) -> Identity {
     let rank = bootstrap.rank().0;
     let name = made.name.take().or_else(|| bootstrap.name());
     let (compared, traced, tallied) = (settings.check(), is_traced(settings), settings.report());
+    let is_noted = settings.on_signal() == config::OnSignal::Report;
     Identity {
         rank,
         nranks: bootstrap.nranks(),

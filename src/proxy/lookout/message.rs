@@ -25,7 +25,27 @@ pub(super) enum News {
     Ask,
     /// The boards of these ranks.
     Boards(Vec<(u32, [u64; BOARD_WORDS])>),
+    /// "What do the processes of your nodes do?": number of the question among its asker's.
+    Look(u64),
+    /// Part of the answer to such a question.
+    Seen(SeenPart),
 }
+
+/// Part of what is seen on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SeenPart {
+    /// Who has asked.
+    pub asker: u32,
+    /// The question's number.
+    pub question: u64,
+    /// Which part it is, of so many.
+    pub at: u32,
+    pub all: u32,
+    pub bytes: Vec<u8>,
+}
+
+/// Bytes of a part.
+pub(super) const SEEN_BYTES: usize = 12 << 10;
 
 /// Proof that a lookout knows the nonce of the communicator.
 pub(super) fn token(nonce: u128, origin: u32) -> u128 {
@@ -47,7 +67,7 @@ pub(super) struct Message {
 impl Message {
     /// Whether these bytes say what is known better a moment later.
     pub fn is_of_the_moment(bytes: &[u8]) -> bool {
-        matches!(bytes.first(), Some(5 | 6))
+        matches!(bytes.first(), Some(5..=8))
     }
 
     pub fn encode(&self) -> Vec<u8> {
@@ -58,6 +78,8 @@ impl Message {
             News::Lost(..) => 4,
             News::Ask => 5,
             News::Boards(_) => 6,
+            News::Look(_) => 7,
+            News::Seen(_) => 8,
         };
         let mut bytes = kind.to_le_bytes().to_vec();
         bytes.extend(self.origin.to_le_bytes());
@@ -82,6 +104,14 @@ impl Message {
                     bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
                 }
             }
+            News::Look(question) => bytes.extend(question.to_le_bytes()),
+            News::Seen(part) => {
+                bytes.extend(part.question.to_le_bytes());
+                for word in [part.asker, part.at, part.all] {
+                    bytes.extend(word.to_le_bytes());
+                }
+                bytes.extend(&part.bytes);
+            }
         }
         bytes
     }
@@ -93,6 +123,8 @@ impl Message {
             let word = bytes.get(4 * at..4 * at + 4)?;
             Some(u32::from_le_bytes(word.try_into().ok()?))
         };
+        let long =
+            |at: usize| Some(u64::from(word(rest, at)?) | u64::from(word(rest, at + 1)?) << 32);
         let text = |from: usize| String::from_utf8(rest.get(from..)?.to_vec()).ok();
         let news = match (word(header, 0)?, rest.len()) {
             (1, 16) => News::Hello(u128::from_le_bytes(rest.try_into().ok()?)),
@@ -115,6 +147,14 @@ impl Message {
                 let boards = rest.chunks_exact(4 + 8 * BOARD_WORDS).map(board);
                 News::Boards(boards.collect::<Option<_>>()?)
             }
+            (7, 8) => News::Look(long(0)?),
+            (8, _) => News::Seen(SeenPart {
+                question: long(0)?,
+                asker: word(rest, 2)?,
+                at: word(rest, 3)?,
+                all: word(rest, 4)?,
+                bytes: rest.get(20..)?.to_vec(),
+            }),
             _ => return None,
         };
         Some(Message {
@@ -157,6 +197,14 @@ mod tests {
             News::Ask,
             News::Boards(vec![(1, [9; BOARD_WORDS]), (2, [u64::MAX; BOARD_WORDS])]),
             News::Boards(Vec::new()),
+            News::Look(u64::MAX - 3),
+            News::Seen(SeenPart {
+                asker: 3,
+                question: 1 << 40 | 7,
+                at: 2,
+                all: 9,
+                bytes: vec![1, 2, 3],
+            }),
         ]
     }
 

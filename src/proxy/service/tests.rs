@@ -187,7 +187,7 @@ fn a_stopped_process_is_waited_for_no_longer_than_the_start_may_take() {
     let linked = watch.link(&peer, soon).unwrap_err();
     assert_eq!(linked.kind(), io::ErrorKind::TimedOut);
     // A start that is called off waits no longer, though there is no limit.
-    let birth = Birth::begun(Rank(0), None).unwrap();
+    let birth = Birth::begun(Rank(0), 2, None).unwrap();
     std::thread::scope(|scope| {
         let fetching =
             scope.spawn(|| service.fetch_until(&address, key, until(None, Some(&birth))));

@@ -1,6 +1,7 @@
 //! The service thread: what it sleeps on, and what it does when it wakes.
 
 use super::super::attended;
+use super::super::inquiry;
 use super::super::state::{Death, STRANGER_LIMIT, incoming};
 use super::{Service, deaths, spare, through};
 use crate::base::clock::{self, Moment};
@@ -130,7 +131,11 @@ fn turn(service: &Service, entries: &[libc::pollfd], links: &[u64], deaths: &mut
         spare::accept(service, &mut state);
     }
     let alarms = std::mem::take(&mut state.alarms);
+    let questions = std::mem::take(&mut state.questions);
     drop(state);
+    for (question, asker) in questions {
+        inquiry::came(question, inquiry::local(asker));
+    }
     service.answers.notify_all();
     alarms.iter().for_each(|(on_alarm, why)| on_alarm(*why));
 }

@@ -1,6 +1,7 @@
 //! Messages of other processes, and the ends of their links.
 
 use super::super::frame::{Frame, ServiceKind};
+use super::super::inquiry::Inquiry;
 use super::super::socket::{self, Received};
 use super::alarm::Alarm;
 use super::link::End;
@@ -71,6 +72,9 @@ fn understood(state: &mut State, id: u64, frame: &Frame) -> bool {
         ServiceKind::GetFd if link.address.is_none() => {
             return offer::hand_over(&state.published, &link.fd, frame);
         }
+        ServiceKind::Inquire if link.address.is_none() && !link.known => {
+            inquired(state, id, frame);
+        }
         ServiceKind::Start if link.known => return proxied::start_came(state, id, frame),
         ServiceKind::Close if link.known => proxied::close_came(state, id, frame),
         ServiceKind::Closed if link.known => proxied::closed_came(state, id, frame.operation),
@@ -104,6 +108,12 @@ fn understood(state: &mut State, id: u64, frame: &Frame) -> bool {
         _ => return false,
     }
     true
+}
+
+/// Somebody asks from outside: the link is theirs from now on who answer.
+fn inquired(state: &mut State, id: u64, frame: &Frame) {
+    let link = state.links.remove(&id).map(|link| link.fd);
+    state.questions.extend(Inquiry::of(frame).zip(link));
 }
 
 /// The first word on this link, and, as this is false, the last.
