@@ -20,9 +20,9 @@ NOT_UNDER_MPI = {"garbage", "pull", "cut", "power", "exit", "quit"}
 
 # What carries data between nodes, and the settings that choose it: by name, so that it is an error
 # where it cannot be had. Sockets are found without.
-NETWORKS = {"socket": 4, "ofi": 3, "mpi": 3}
+NETWORKS = {"socket": 4, "ofi": 3, "mpi": 3, "shm": 3}
 CHOOSES = {"socket": {}, "ofi": {"KOLO_NET": "ofi", "KOLO_OFI_PROVIDER": "tcp"},
-           "mpi": {"KOLO_NET": "mpi"}}
+           "mpi": {"KOLO_NET": "mpi"}, "shm": {"KOLO_NET": "ofi", "KOLO_OFI_PROVIDER": "shm"}}
 
 TYPES = {"int8": 0, "uint8": 1, "int32": 2, "uint32": 3, "int64": 4, "uint64": 5, "float16": 6,
          "float32": 7, "float64": 8, "bfloat16": 9}
@@ -45,7 +45,7 @@ def weighted(r, weights):
 
 
 def draw(seed, can, over=None):
-    """`can` has the words nodes, loss, ofi, openmpi, mpich where the machine has these; `over` is
+    """`can` has the words nodes, loss, ofi, shm, openmpi, mpich where these can be had; `over` is
     the network of all rounds, if it is not to be drawn."""
     r = random.Random(seed)
     start = weighted(r, {"plain": 8, "openmpi": 2, "mpich": 1})
@@ -58,6 +58,8 @@ def draw(seed, can, over=None):
         layout = [2, 2]                  # mpirun starts on node1
     hosts = r.choice([None, None, 1, 2]) if not nodes else None
     network = over or draw_network(seed, can, start)
+    if network == "shm":
+        hosts = 2
     if network == "mpi":
         layout = r.choice([[1, 1], [2, 1], [2, 2]])     # MPI's ranks poll, and share the cores
     faults = draw_faults(r, can, start, layout)
@@ -76,7 +78,7 @@ def draw(seed, can, over=None):
 
 def networks(can):
     """Networks that the machine has."""
-    needs = {"socket": True, "ofi": "ofi" in can, "mpi": "openmpi" in can}
+    needs = {"socket": True, "ofi": "ofi" in can, "mpi": "openmpi" in can, "shm": "shm" in can}
     return [network for network in NETWORKS if needs[network]]
 
 

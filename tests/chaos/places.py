@@ -116,12 +116,18 @@ class Remote:
         self.socket.close()
 
 
+def has_libfabric(prefix):
+    """Whether kolo was installed with its plugin over libfabric."""
+    return os.path.exists(os.path.join(prefix, "lib", "kolo", "libkolo_ofi.so"))
+
+
 class Here:
     """This machine, without rights: processes in one memory, or as if on two hosts."""
 
-    def __init__(self, folder):
+    def __init__(self, prefix, folder):
         self.own = os.path.join(folder, "tmp")
-        self.can = frozenset()
+        self.can = frozenset({"shm"} if has_libfabric(prefix) else ())
+        self.started = []
         self.before = self.seen()
 
     def seen(self):
@@ -151,6 +157,7 @@ class Here:
                 own["KOLO_HOSTID"] = "host%d" % (rank * drawn.hosts // count)
             started.append(Process([program, folder, str(rank)], own,
                                    "%s/out.%d" % (folder, rank)))
+        self.started = started
         return started, port
 
     def space(self, rank, layout):
@@ -175,7 +182,12 @@ class Here:
         """Nothing to be done: they are a thread of this process."""
 
     def mend(self):
-        """Nothing to be done: no node and no link was touched."""
+        """Removes what libfabric's provider shm leaves of a process that was killed, under its
+        number: a process that has the same number later would open nothing."""
+        numbers = tuple("%d:" % process.process.pid for process in self.started)
+        for name in os.listdir("/dev/shm"):
+            if numbers and name.startswith(numbers):
+                os.unlink(os.path.join("/dev/shm", name))
 
 
 class Nodes:
@@ -188,7 +200,7 @@ class Nodes:
         self.work = self.cluster.work
         can = {"nodes"} | {mpi for mpi in harness.MPIS
                            if os.path.isdir(os.path.join(prefix, "lib", "kolo", mpi))}
-        if os.path.exists(os.path.join(prefix, "lib", "kolo", "libkolo_ofi.so")):
+        if has_libfabric(prefix):
             can.add("ofi")
         self.asides = []
         self.spaces, self.leaders = {}, {}

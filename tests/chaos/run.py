@@ -56,12 +56,12 @@ def compile_ranks(prefix, folder, mpis):
 def make_place(prefix, folder, here):
     """Two emulated nodes, or this machine alone where these cannot be made."""
     if here:
-        return places.Here(folder)
+        return places.Here(prefix, folder)
     reason = "this is not root" if os.geteuid() else places.harness.why_not()
     if reason:
         if skip("chaos-nodes", "no rounds on nodes with links, but on this machine: " + reason):
             sys.exit(1)
-        return places.Here(folder)
+        return places.Here(prefix, folder)
     nodes = places.Nodes(prefix, folder)
     for able in ("loss", "ofi", "openmpi", "mpich"):
         if able not in nodes.can and skip("chaos-" + able, "this machine cannot do it"):
@@ -101,9 +101,10 @@ def play(seed, over, place, programs, scratch, verbose):
         for line in (bad or "").splitlines() + told + state.outputs(match).splitlines():
             print("      " + line)
     if bad:
+        words_over = " OVER=" + over if over else ""
+        words_here = "" if "nodes" in place.can else " HERE=1"
         print("      env %s\n      again: make chaos SEED=%d%s%s" % (
-            drawn.env, seed, " OVER=" + over if over else "", " HERE=1" if not place.can else ""),
-              flush=True)
+            drawn.env, seed, words_over, words_here), flush=True)
     shutil.rmtree(folder)
     return not bad
 
