@@ -11,7 +11,8 @@ use crate::transport::lasting::{self, LastingMemory, PinHolder};
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Most buffers that are pinned at once. Adapters bear more, but each of them takes memory of the
 /// adapter's, and of the system's.
@@ -84,18 +85,16 @@ impl DevicePins {
 /// First address, last and device; of the buffers of a device the start says the order.
 type PinKey = (usize, usize, c_int);
 
-#[derive(Default)]
-struct PinTable {
-    /// Nothing where the device refuses.
-    all: BTreeMap<PinKey, Option<Arc<DevicePin>>>,
-    has_warned: bool,
-}
+/// A buffer's pinned memory once it is there, and nothing where the device refuses. Who asks first
+/// pins it, without the lock of all others: that takes long for much memory.
+type PinCell = OnceLock<Option<Arc<DevicePin>>>;
 
 /// See the file's first line.
 pub struct Pins {
     plugin: Arc<Plugin>,
     reading: ReadingCalls,
-    table: Mutex<PinTable>,
+    table: Mutex<BTreeMap<PinKey, Arc<PinCell>>>,
+    has_warned: AtomicBool,
 }
 
 /// Limit of locked memory, for people.
@@ -119,41 +118,44 @@ impl Pins {
             plugin: Arc::clone(plugin),
             reading,
             table: Mutex::default(),
+            has_warned: AtomicBool::new(false),
         });
         let holder: Arc<dyn PinHolder> = pins.clone();
         lasting::tell(Arc::downgrade(&holder));
         pins
     }
 
-    fn table(&self) -> MutexGuard<'_, PinTable> {
+    fn table(&self) -> MutexGuard<'_, BTreeMap<PinKey, Arc<PinCell>>> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// This memory, pinned for a device; nothing where it is refused.
     fn of(&self, device: c_int, range: &Range<usize>) -> Option<Arc<DevicePin>> {
-        let mut table = self.table();
         let key = (range.start, range.end, device);
-        if let Some(known) = table.all.get(&key) {
-            return known.clone();
-        }
-        let made = if table.all.len() < MOST {
-            self.pin(device, range)
-        } else {
-            Err(format!("{MOST} buffers are pinned, which is the most"))
+        let Some(cell) = self.cell(key) else {
+            self.warn(&format!("{MOST} buffers are pinned, which is the most"));
+            return None;
         };
-        let made = match made {
-            Ok(made) => Some(made),
-            Err(why) => {
-                if !std::mem::replace(&mut table.has_warned, true) {
-                    tracing::warn!("registered memory passes slots between nodes, as {why}");
-                }
-                None
-            }
-        };
-        if table.all.len() < MOST {
-            table.all.insert(key, made.clone());
+        let made = cell.get_or_init(|| {
+            let made = self.pin(device, range);
+            made.inspect_err(|why| self.warn(why)).ok()
+        });
+        made.clone()
+    }
+
+    /// The place for a buffer's pinned memory; nothing where there are too many.
+    fn cell(&self, key: PinKey) -> Option<Arc<PinCell>> {
+        let mut table = self.table();
+        if table.len() >= MOST {
+            return table.get(&key).cloned();
         }
-        made
+        Some(Arc::clone(table.entry(key).or_default()))
+    }
+
+    fn warn(&self, why: &str) {
+        if !self.has_warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!("registered memory passes slots between nodes, as {why}");
+        }
     }
 
     fn pin(&self, device: c_int, range: &Range<usize>) -> Result<Arc<DevicePin>, String> {
@@ -178,15 +180,19 @@ impl Pins {
 impl PinHolder for Pins {
     fn let_go(&self, range: &Range<usize>) {
         let mut gone = Vec::new();
-        self.table().all.retain(|&(start, end, _), pinned| {
+        self.table().retain(|&(start, end, _), cell| {
             // What was refused may have room now.
-            let stays = pinned.is_some() && (end <= range.start || range.end <= start);
+            let is_refused = cell.get().is_some_and(Option::is_none);
+            let stays = !is_refused && (end <= range.start || range.end <= start);
             if !stays {
-                gone.extend(pinned.take());
+                gone.push(Arc::clone(cell));
             }
             stays
         });
-        // What a message uses goes when it has ended.
-        drop(gone);
+        // Nobody is pinning it any more when this returns. What a message uses goes when it has
+        // ended.
+        for cell in &gone {
+            cell.get_or_init(|| None);
+        }
     }
 }
