@@ -26,6 +26,8 @@ mod growing;
 mod levels;
 #[path = "trace/slices.rs"]
 mod slices;
+#[path = "trace/wishes.rs"]
+mod wishes;
 
 /// A token of so many bytes is more than two parts of one that grows.
 const SLOT_BYTES: usize = 40 << 10;

@@ -31,6 +31,9 @@ pub struct LaneRun {
     scratch: Option<Block>,
     lists: Lists,
     near: NearTokens,
+    /// Slots of the connection of a lane that only stores, of which it was said where their payload
+    /// may be received.
+    said: u64,
 }
 
 // SAFETY: the pointer lists are only scratch space within one call of `progress`.
@@ -46,13 +49,14 @@ impl LaneRun {
             scratch: None,
             lists: Lists::default(),
             near: NearTokens::default(),
+            said: 0,
         }
     }
 
     /// Begins anew as [`LaneRun::new`] does, in the memory of a finished run.
     pub fn restart(&mut self, lane: usize, window: Window) {
         self.at = LanePosition::new(lane, window);
-        (self.ready, self.begun) = (0, false);
+        (self.ready, self.begun, self.said) = (0, false, 0);
         self.near.has_shown = false;
     }
 
@@ -190,7 +194,7 @@ impl LaneRun {
                 let token = || (slice.token_bytes(step), launch.signature);
                 if !wires.ports.ready(end, (slots, ahead), token) {
                     if launch.straight {
-                        straight::want(slice, step, wires, index, ahead);
+                        straight::want(slice, step, wires, index, &mut self.said);
                     }
                     return Ok(Some(end));
                 }

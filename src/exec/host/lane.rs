@@ -98,6 +98,11 @@ impl<'a> Slice<'a> {
         }
     }
 
+    /// The slice at another position of the lane.
+    pub fn moved_to(self, at: &'a LanePosition) -> Slice<'a> {
+        Slice { at, ..self }
+    }
+
     /// Elements of the part, of a chunk.
     #[inline]
     pub fn count(self, chunk: u32) -> usize {

@@ -19,6 +19,15 @@ use std::sync::Arc;
 /// Messages for which the time of a system call counts more than that of their bytes.
 const SHORT_MESSAGE: usize = 4096;
 
+/// A message that is awaited.
+struct Awaited {
+    request: Request,
+    /// The network was told where its payload is wanted.
+    is_told: bool,
+    /// Where its payload goes if not to its slot.
+    diverted: Option<*mut u8>,
+}
+
 /// A message that is here.
 struct Here {
     length: usize,
@@ -32,11 +41,7 @@ pub(super) struct RecvLink {
     memory: Inbox,
     comm: Box<dyn RecvComm>,
     region: Region,
-    requests: VecDeque<Request>,
-    /// Where the payload of the first request goes if not to its slot.
-    diverted: Option<*mut u8>,
-    /// The token of which the network was told where it is wanted.
-    told: Option<u64>,
+    requests: VecDeque<Awaited>,
     /// Tokens up to which end the reader has wishes for, and whether the network can fulfil them
     /// as far as it was asked.
     holding: (u64, bool),
@@ -79,8 +84,6 @@ impl RecvLink {
             comm,
             region,
             requests: VecDeque::with_capacity(LINES),
-            diverted: None,
-            told: None,
             holding: (0, true),
             flushing: VecDeque::with_capacity(LINES),
             posted: 0,
@@ -136,7 +139,11 @@ impl RecvLink {
             let Some(request) = (unsafe { self.comm.irecv(&[receive])? }) else {
                 break;
             };
-            self.requests.push_back(request);
+            self.requests.push_back(Awaited {
+                request,
+                is_told: false,
+                diverted: None,
+            });
             self.posted += slice;
             trace.note(Direction::Recv, peer, Phase::Posted, self.posted);
         }
@@ -165,8 +172,8 @@ impl RecvLink {
         }
     }
 
-    /// One look at each phase, for the tokens of a sub, of which one may be wanted elsewhere than
-    /// in its slot.
+    /// One look at each phase, for the tokens of a sub, of which some may be wanted elsewhere than
+    /// in their slots.
     ///
     /// # Errors
     /// Of the network, or a message that is no token of this connection.
@@ -190,11 +197,11 @@ impl RecvLink {
             let Some(received) = self.look(wanted)? else {
                 break;
             };
-            self.requests.pop_front();
+            let awaited = self.requests.pop_front();
             let length = received.bytes().first().copied().unwrap_or(0);
             let flush = self.comm.flush(&[self.buffer(self.received)])?;
             // A message of another length has not been diverted.
-            let diverted = self.diverted.take();
+            let diverted = awaited.and_then(|it| it.diverted);
             let elsewhere = diverted.filter(|_| received.is_diverted());
             self.last_length = length;
             self.flushing.push_back((Here { length, elsewhere }, flush));
@@ -213,33 +220,49 @@ impl RecvLink {
         Ok(Went::of(tokens, carried != self.comm.carried()))
     }
 
-    /// Looks whether the oldest message is here, and passes a wish for it on before.
+    /// Passes wishes on, looks whether the oldest message is here, and has those brought that are
+    /// behind it and whose place is known.
     fn look(&mut self, wanted: &Wanted) -> Result<Option<Received>> {
-        let Some(request) = self.requests.front() else {
+        if self.shape.slice == 1 {
+            self.pass_wishes(wanted);
+        }
+        let mut awaited = self.requests.iter();
+        let Some(first) = awaited.next() else {
             return Ok(None);
         };
-        let wish = match self.shape.slice {
-            1 => wanted.at(self.received),
-            _ => None,
+        let is_held = self.holding.1 && self.shape.slice == 1 && !first.is_told;
+        let found = if is_held {
+            self.comm.test_held(&first.request)?
+        } else {
+            self.comm.test(&first.request)?
         };
-        if let Some((data, bytes)) = wish
-            && self.told != Some(self.received)
-        {
-            self.told = Some(self.received);
+        for next in awaited.take_while(|it| it.diverted.is_some()) {
+            self.comm.bring(&next.request)?;
+        }
+        Ok(found)
+    }
+
+    /// Tells the network where messages are wanted, as far as their reader has said so.
+    fn pass_wishes(&mut self, wanted: &Wanted) {
+        let (comm, holding) = (&mut self.comm, &mut self.holding.1);
+        for (position, awaited) in (self.received..).zip(&mut self.requests) {
+            if awaited.is_told {
+                continue;
+            }
+            let Some((data, bytes)) = wanted.at(position) else {
+                return;
+            };
+            awaited.is_told = true;
+            if data.is_null() {
+                continue;
+            }
             let length = message_bytes(bytes);
             // SAFETY: who wants it there leaves the place to this end until it is published.
-            let takes =
-                |comm: &mut dyn RecvComm| unsafe { comm.divert(request, data, bytes, length) };
-            if !data.is_null() {
-                self.diverted = takes(&mut *self.comm).then_some(data);
-                // Where wishes come to nothing, messages need not wait for them.
-                self.holding.1 &= self.diverted.is_some();
-            }
+            let takes = unsafe { comm.divert(&awaited.request, data, bytes, length) };
+            awaited.diverted = takes.then_some(data);
+            // Where wishes come to nothing, messages need not wait for them.
+            *holding &= takes;
         }
-        if self.holding.1 && self.shape.slice == 1 && wish.is_none() {
-            return self.comm.test_held(request);
-        }
-        self.comm.test(request)
     }
 
     /// Publishes, in order, what is here and may be read.

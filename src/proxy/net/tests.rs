@@ -4,6 +4,7 @@ mod closing;
 mod keeping;
 mod proxied;
 mod steps;
+mod wishes;
 
 use super::trace::{Event, Phase};
 use super::{Links, Open, SPARE_BYTES, Setup, Taking, Through, live};

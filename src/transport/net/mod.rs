@@ -439,6 +439,12 @@ pub trait RecvComm: Send {
         self.test(request)
     }
 
+    /// Begins to bring a message that still lies at the sender's, for a request behind others that
+    /// is not tested yet. Its `test` says all the same that it is done.
+    fn bring(&mut self, _request: &Request) -> Result<()> {
+        Ok(())
+    }
+
     /// Makes what arrived in device memory visible to the device; `None` where nothing is needed,
     /// else a request to test.
     ///

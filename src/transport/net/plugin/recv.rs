@@ -23,6 +23,8 @@ pub struct PluginReceiver {
     /// Where messages may be read.
     pins: Option<DevicePins>,
     lasting: Option<Arc<dyn LastingMemory>>,
+    /// Numbers of requests that were brought before they were tested, and what arrived.
+    brought: Vec<(u64, Received)>,
 }
 
 // SAFETY: the interface lets any thread use a connection, one at a time; the requests point to
@@ -42,11 +44,21 @@ impl PluginReceiver {
             most_buffers,
             pins,
             lasting: None,
+            brought: Vec::new(),
         }
+    }
+
+    /// The place of a request among those that were brought.
+    fn is_brought(&self, request: &Request) -> Option<usize> {
+        let mut all = self.brought.iter();
+        all.position(|(number, _)| *number == request.number())
     }
 
     /// Tests a request; while it is held, no message is read.
     fn advance(&mut self, request: &Request, hold: bool) -> Result<Option<Received>> {
+        if let Some(at) = self.is_brought(request) {
+            return Ok(Some(self.brought.swap_remove(at).1));
+        }
         let known = self.end.flying(request).map(|flying| flying.about.count);
         if let (Some(pins), Some(1)) = (&self.pins, known) {
             // SAFETY: asked only before the request was said to be done.
@@ -115,6 +127,16 @@ impl RecvComm for PluginReceiver {
 
     fn test_held(&mut self, request: &Request) -> Result<Option<Received>> {
         self.advance(request, true)
+    }
+
+    fn bring(&mut self, request: &Request) -> Result<()> {
+        if self.pins.is_none() || self.is_brought(request).is_some() {
+            return Ok(());
+        }
+        let arrived = self.advance(request, false)?;
+        self.brought
+            .extend(arrived.map(|it| (request.number(), it)));
+        Ok(())
     }
 
     fn reach(&mut self, lasting: &Arc<dyn LastingMemory>) {
