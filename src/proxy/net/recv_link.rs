@@ -19,6 +19,11 @@ use std::sync::Arc;
 /// Messages for which the time of a system call counts more than that of their bytes.
 const SHORT_MESSAGE: usize = 4096;
 
+/// Messages that are brought beside the oldest one. As many of 128 KiB as these hide the way to the
+/// sender and back at the rates of today's adapters; more of them would wait for each other's data,
+/// and an adapter that hears nothing of one for its timeout gives up.
+const BROUGHT_AHEAD: usize = 3;
+
 /// A message that is awaited.
 struct Awaited {
     request: Request,
@@ -236,7 +241,8 @@ impl RecvLink {
         } else {
             self.comm.test(&first.request)?
         };
-        for next in awaited.take_while(|it| it.diverted.is_some()) {
+        let known = awaited.take_while(|it| it.diverted.is_some());
+        for next in known.take(BROUGHT_AHEAD) {
             self.comm.bring(&next.request)?;
         }
         Ok(found)
