@@ -175,7 +175,7 @@ mod tests {
         let good = Frame::new(ServiceKind::Bye, 1, 2).encode();
         assert_eq!(Frame::decode(&good[..63]), None);
         assert_eq!(Frame::decode(&[]), None);
-        for (at, byte) in [(0, 0), (4, 1), (6, 0), (6, 13), (7, 1), (52, 1), (55, 255)] {
+        for (at, byte) in [(0, 0), (4, 1), (6, 0), (6, 14), (7, 1), (52, 1), (55, 255)] {
             let mut bad = good;
             bad[at] = byte;
             assert_eq!(Frame::decode(&bad), None, "byte {at} = {byte}");

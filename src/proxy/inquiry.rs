@@ -122,6 +122,9 @@ pub(super) fn came(question: Inquiry, asker: Asker) {
     }
 }
 
+/// Parts of the answer of one node, at most: 48 MiB.
+const MOST_PARTS: u32 = 4096;
+
 /// Answers of other nodes to a question of this process.
 pub(super) struct RingAnswers {
     /// Its number.
@@ -143,7 +146,7 @@ impl RingAnswers {
     pub fn take(&mut self, origin: u32, at: u32, all: u32, bytes: Vec<u8>) {
         let (_, parts) = self.parts.entry(origin).or_insert((all, Vec::new()));
         // Each lookout's messages keep their order.
-        if at as usize == parts.len() {
+        if at as usize == parts.len() && at < all && all <= MOST_PARTS {
             parts.push(bytes);
         }
     }

@@ -132,6 +132,8 @@ impl Lookout {
         let question = state.said + 1;
         state.gathered.push(RingAnswers::new(question));
         state.say(self.crew.me, News::Look(question));
+        // This one is answered at once, whatever the processes there do.
+        state.say(self.crew.me, News::Ask);
         drop(state);
         self.tend_here();
         loop {
@@ -370,7 +372,7 @@ impl Lookout {
             News::Lost(rank, _) if self.has_ended(rank) => {}
             News::Lost(rank, text) => lost.push((Rank(rank), text)),
             News::Ask => state.say_boards(&self.crew),
-            News::Look(question) => self.is_asked(message.origin, question),
+            News::Look(question) => state.asked.push((message.origin, question)),
             News::Seen(part) => state.hear(self.crew.me, message.origin, part),
             News::Boards(boards) => {
                 for (rank, words) in boards {
@@ -469,8 +471,9 @@ impl Attended for Lookout {
             return;
         }
         let lost = self.look(&mut state);
-        let stays = state.stays;
+        let (stays, asked) = (state.stays, std::mem::take(&mut state.asked));
         drop(state);
+        { asked.into_iter() }.for_each(|(asker, question)| self.is_asked(asker, question));
         for (rank, text) in lost {
             // Where its own rank has left, there may be nobody to hear `on_lost`.
             if stays

@@ -2,7 +2,7 @@
 
 use super::seen::{AroundSeen, BoardSeen, ProcessSeen, RankSeen};
 use super::threads;
-use crate::base::{Code, Error, Result};
+use crate::base::{Code, Error, Result, clock};
 use crate::proxy::inquiry::Inquiry;
 use crate::proxy::inquiry::asking::{self, ServicePlace};
 use crate::topo::host_name;
@@ -94,13 +94,15 @@ fn nonce_of(name: &str) -> Option<Nonce> {
     u128::from_str_radix(name, 16).ok().map(Nonce)
 }
 
-/// The jobs of these processes: those that share communicators, or that their launcher calls by
-/// one name. Who does not answer is of none.
+/// The jobs of these processes: those that share communicators. One that has none yet is of the job
+/// that its launcher calls by the same name, if there is one such job. Who does not answer is of
+/// none.
 pub fn jobs(processes: &[&ProcessSeen]) -> Vec<Vec<usize>> {
+    let answered = || processes.iter().enumerate().filter(|(_, it)| !it.silent);
     let mut jobs: Vec<(BTreeSet<&str>, Vec<usize>)> = Vec::new();
-    for (at, process) in processes.iter().enumerate().filter(|(_, it)| !it.silent) {
+    for (at, process) in answered().filter(|(_, it)| !it.ranks.is_empty()) {
         let comms = process.ranks.iter().map(|rank| rank.comm.as_str());
-        let mut keys: BTreeSet<&str> = comms.chain(process.job.as_deref()).collect();
+        let mut keys: BTreeSet<&str> = comms.collect();
         let mut members = vec![at];
         jobs.retain_mut(|(known, others)| {
             let is_same = !known.is_disjoint(&keys);
@@ -110,10 +112,29 @@ pub fn jobs(processes: &[&ProcessSeen]) -> Vec<Vec<usize>> {
             }
             !is_same
         });
-        members.sort_unstable();
         jobs.push((keys, members));
     }
-    jobs.into_iter().map(|(_, members)| members).collect()
+    let mut jobs: Vec<Vec<usize>> = jobs.into_iter().map(|(_, members)| members).collect();
+    let mut new: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (at, process) in answered().filter(|(_, it)| it.ranks.is_empty()) {
+        let Some(name) = process.job.as_deref() else {
+            jobs.push(vec![at]);
+            continue;
+        };
+        let is_it = |job: &&mut Vec<usize>| {
+            job.iter()
+                .any(|at| processes[*at].job.as_deref() == Some(name))
+        };
+        let mut same: Vec<&mut Vec<usize>> = jobs.iter_mut().filter(is_it).collect();
+        if let [job] = same.as_mut_slice() {
+            job.push(at);
+        } else {
+            new.entry(name).or_default().push(at);
+        }
+    }
+    jobs.extend(new.into_values());
+    jobs.iter_mut().for_each(|job| job.sort_unstable());
+    jobs
 }
 
 /// Collects what the job does.
@@ -204,8 +225,10 @@ fn ask_around(mine: &[Local], seen: &mut JobSeen) {
     });
     let mut posts: Vec<(&ServicePlace, &RankSeen)> = posts.collect();
     posts.sort_by_key(|(_, rank)| std::cmp::Reverse((rank.nodes, rank.nranks)));
+    let start = clock::now();
     for (found, post) in posts.into_iter().take(MOST_AROUND) {
-        if answered(seen, &post.comm) >= post.nranks as usize {
+        // A node that does not answer holds up the first question alone.
+        if start.past(AROUND) || answered(seen, &post.comm) >= post.nranks as usize {
             continue;
         }
         let Some(nonce) = nonce_of(&post.comm) else {
@@ -291,10 +314,16 @@ mod tests {
             process(4, None, &["a", "b"]),
             process(5, Some("7"), &[]),
             process(6, None, &[]),
+            // Two programs of one allocation, and two processes that may be of either.
+            process(7, Some("8"), &["e"]),
+            process(8, Some("8"), &["f"]),
+            process(9, Some("8"), &[]),
+            process(10, Some("8"), &[]),
         ];
         let mut found = jobs(&all.iter().collect::<Vec<_>>());
         found.sort();
-        assert_eq!(found, [vec![0, 1, 4], vec![3, 5], vec![6]]);
+        let wanted: [&[usize]; 6] = [&[0, 1, 4], &[3, 5], &[6], &[7], &[8], &[9, 10]];
+        assert_eq!(found, wanted);
     }
 
     #[test]

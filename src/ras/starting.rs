@@ -5,61 +5,81 @@ use super::doing::process_words;
 use super::figures::time;
 use super::table::{JobTable, place};
 use crate::base::birth::StartPhase;
+use std::collections::BTreeSet;
 
-/// Communicators that are being made, where nobody waits in a call.
+/// Names shown of a list, at most.
+const SHOWN: usize = 8;
+
+/// Communicators that are being made, where nobody waits in a call. Nothing is known of other nodes
+/// until a first communicator is there, so ranks that are not seen are blamed only where as many
+/// processes of this node make none.
 pub(super) fn starting(table: &JobTable) -> Option<JobVerdict> {
     let starts = table.processes.iter();
     let mut starts: Vec<_> = starts
         .flat_map(|process| process.starts.iter().map(move |start| (process, start)))
         .collect();
     starts.sort_by(|a, b| (b.1.seconds).total_cmp(&a.1.seconds));
-    let nranks = starts.first()?.1.nranks;
+    let first = starts.first()?.1;
+    let nranks = first.nranks;
     let same: Vec<_> = starts.iter().filter(|it| it.1.nranks == nranks).collect();
-    let missing: Vec<u32> = (0..nranks)
-        .filter(|rank| same.iter().all(|(_, start)| start.rank != *rank))
-        .collect();
-    let (first, seconds) = (same[0].1, time(same[0].1.seconds));
+    let here: BTreeSet<u32> = same.iter().map(|(_, start)| start.rank).collect();
+    let seconds = time(first.seconds);
+    let mut verdict = JobVerdict::default();
+    if here.len() < same.len() {
+        verdict.sentence = format!(
+            "several communicators of {nranks} ranks are being made, the first for {seconds}, in \
+             phase `{}`",
+            first.phase
+        );
+        return Some(verdict);
+    }
     let begin = format!("a communicator of {nranks} ranks is being made, for {seconds}");
-    let sentence = match missing.as_slice() {
-        [] => {
-            let slowest = same.iter().min_by_key(|(_, start)| phase(&start.phase));
-            let (process, start) = slowest?;
-            format!(
-                "{begin}: rank {} on {} is the farthest back, in phase `{}`",
-                start.rank,
-                place(&process.host, process.pid),
-                start.phase
-            )
-        }
-        missing => {
-            const SHOWN: usize = 8;
-            let shown: Vec<String> = missing.iter().take(SHOWN).map(u32::to_string).collect();
-            let more = if missing.len() > SHOWN { ", ..." } else { "" };
-            let (ranks, have) = match missing.len() {
-                1 => ("rank", "has"),
-                _ => ("ranks", "have"),
-            };
-            let free = table.processes.iter().filter(|it| it.starts.is_empty());
-            let free: Vec<String> = free.take(SHOWN).map(process_words).collect();
-            let mut free = free.join("; ");
-            if !free.is_empty() {
-                free.insert_str(0, "; these processes make none: ");
-            }
-            format!(
-                "{begin}: {ranks} {}{more} {have} not come, the others are in phase `{}`{free}",
-                shown.join(", "),
-                first.phase
-            )
+    let missing: Vec<u32> = (0..nranks).filter(|rank| !here.contains(rank)).collect();
+    if missing.is_empty() {
+        let slowest = same.iter().min_by_key(|(_, start)| phase(&start.phase));
+        let (process, start) = slowest?;
+        verdict.sentence = format!(
+            "{begin}: rank {} on {} is the farthest back, in phase `{}`",
+            start.rank,
+            place(&process.host, process.pid),
+            start.phase
+        );
+        verdict.ranks = vec![(String::new(), start.rank)];
+        return Some(verdict);
+    }
+    let free = table.processes.iter().filter(|it| it.starts.is_empty());
+    let free: Vec<_> = free.filter(|it| !it.ranks.is_empty()).collect();
+    let ranks = match missing.as_slice() {
+        [one] => format!("rank {one}"),
+        many => {
+            let shown: Vec<String> = many.iter().take(SHOWN).map(u32::to_string).collect();
+            let more = if many.len() > SHOWN { ", ..." } else { "" };
+            format!("ranks {}{more}", shown.join(", "))
         }
     };
-    Some(JobVerdict {
-        sentence,
-        advice: None,
-        ranks: missing
-            .into_iter()
-            .map(|rank| (String::new(), rank))
-            .collect(),
-    })
+    let have = if missing.len() == 1 { "has" } else { "have" };
+    let are_here = free.len() == missing.len();
+    let mut words = format!("{ranks} {have} not come");
+    if !are_here {
+        words = format!("{ranks} {have} not come, or {have} begun it on other nodes");
+    }
+    let shown: Vec<String> = { free.iter() }
+        .take(SHOWN)
+        .map(|it| process_words(it))
+        .collect();
+    let mut none = shown.join("; ");
+    if !none.is_empty() {
+        none.insert_str(0, "; these processes make none: ");
+    }
+    verdict.sentence = format!(
+        "{begin}: {words}, the others are in phase `{}`{none}",
+        first.phase
+    );
+    if are_here {
+        let of_start = missing.into_iter().map(|rank| (String::new(), rank));
+        verdict.ranks = of_start.collect();
+    }
+    Some(verdict)
 }
 
 /// Order of the phases of a start.

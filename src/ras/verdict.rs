@@ -24,26 +24,36 @@ struct WayStop<'a> {
 
 /// Reasons to stop at a rank, the plainest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Standing {
+enum RankStands {
     Stopped,
-    Silent,
     Over,
     Outside,
+    /// Nothing is heard from it: it may be as slow as its node.
+    Silent,
     /// It waits itself.
     GoesOn,
 }
 
 const NOBODY: &str = "no rank waits in kolo: all are outside, or their calls go on";
 
+/// Seconds that a wait must last before it means something: processes are not seen at one moment.
+const LEAST: f64 = 1.0;
+
 /// Finds who holds the job up.
 pub fn verdict(table: &JobTable) -> JobVerdict {
-    for comm in &table.comms {
-        if let Some(why) = &comm.stopped {
-            return JobVerdict {
-                sentence: format!("communicator {} works no more: {why}", comm.name),
-                ..JobVerdict::default()
-            };
-        }
+    let judge = Judge { table };
+    let first = judge.longest();
+    let waits = |first: &WayStop| judge.comm(first.at).stopped.is_none();
+    let stopped = table.comms.iter().find(|comm| comm.stopped.is_some());
+    // One that a program has given up, and goes on without, holds nobody up.
+    if let Some(comm) = stopped
+        && !first.as_ref().is_some_and(waits)
+    {
+        let why = comm.stopped.as_deref().unwrap_or_default();
+        return JobVerdict {
+            sentence: format!("communicator {} works no more: {why}", comm.name),
+            ..JobVerdict::default()
+        };
     }
     if let Some(odd) = table.comms.iter().find_map(|comm| comm.odd.as_ref()) {
         return JobVerdict {
@@ -51,8 +61,16 @@ pub fn verdict(table: &JobTable) -> JobVerdict {
             ..JobVerdict::default()
         };
     }
-    let judge = Judge { table };
-    let found = judge.longest().map(|first| judge.follow(first));
+    if let Some(stop) = &first
+        && stop.wait.seconds < LEAST
+    {
+        let longest = time(stop.wait.seconds);
+        return JobVerdict {
+            sentence: format!("the job goes on: the longest wait is {longest}"),
+            ..JobVerdict::default()
+        };
+    }
+    let found = first.map(|first| judge.follow(first));
     let found = found.or_else(|| starting(table));
     found.unwrap_or_else(|| JobVerdict {
         sentence: NOBODY.into(),
@@ -110,25 +128,25 @@ impl<'a> Judge<'a> {
     }
 
     /// Whether the way ends at a rank, and else its own wait.
-    fn ends(&self, at: At) -> (Standing, Option<WayStop<'a>>) {
+    fn ends(&self, at: At) -> (RankStands, Option<WayStop<'a>>) {
         let row = self.row(at);
         let process = self.table.process(row);
         let state = process.and_then(|it| it.threads.first());
         match (process, state) {
-            (_, Some(thread)) if is_stopped(thread) => return (Standing::Stopped, None),
-            (Some(process), _) if process.silent => return (Standing::Silent, None),
-            (None, _) if row.over.is_none() => return (Standing::Silent, None),
+            (_, Some(thread)) if is_stopped(thread) => return (RankStands::Stopped, None),
+            (Some(process), _) if process.silent => return (RankStands::Silent, None),
+            (None, _) if row.over.is_none() => return (RankStands::Silent, None),
             _ => {}
         }
         if let Some(wait) = row.waits.first() {
-            return (Standing::GoesOn, Some(WayStop { at, wait }));
+            return (RankStands::GoesOn, Some(WayStop { at, wait }));
         }
         if row.over.is_some() {
-            return (Standing::Over, None);
+            return (RankStands::Over, None);
         }
         match self.elsewhere(at) {
-            Some(stop) => (Standing::GoesOn, Some(stop)),
-            None => (Standing::Outside, None),
+            Some(stop) => (RankStands::GoesOn, Some(stop)),
+            None => (RankStands::Outside, None),
         }
     }
 
@@ -136,6 +154,11 @@ impl<'a> Judge<'a> {
     /// one.
     fn elsewhere(&self, at: At) -> Option<WayStop<'a>> {
         let process = self.row(at).process?;
+        let mates = self.comm(at).rows.iter();
+        // Which of several ranks waits there is not known.
+        if mates.filter(|row| row.process == Some(process)).count() > 1 {
+            return None;
+        }
         let of_process = |(_, row): &(At, &RankRow)| row.process == Some(process);
         let here: Vec<u32> = { self.rows().filter(of_process) }
             .filter(|(other, _)| other.0 == at.0)
@@ -200,7 +223,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Some ranks have not made the call that others wait in, and this one does not wait itself.
-    fn late(&self, stop: &WayStop, late: &[At], at: At, end: Standing) -> JobVerdict {
+    fn late(&self, stop: &WayStop, late: &[At], at: At, end: RankStands) -> JobVerdict {
         let comm = self.comm(at);
         let number = stop.wait.number.unwrap_or_default();
         let inside = |row: &&RankRow| row.waits.iter().any(|wait| wait.number >= Some(number));
@@ -232,15 +255,15 @@ impl<'a> Judge<'a> {
     }
 
     /// All have made the call, or it is a message; this rank does not wait itself.
-    fn within(&self, stop: &WayStop, at: At, end: Standing) -> JobVerdict {
+    fn within(&self, stop: &WayStop, at: At, end: RankStands) -> JobVerdict {
         let (who, waiter) = (self.who(at), self.who(stop.at));
         let has = match (stop.wait.number, end) {
-            (Some(_), Standing::Outside) => "has made the call, and does not wait in it",
+            (Some(_), RankStands::Outside) => "has made the call, and does not wait in it",
             (Some(_), _) => "has made the call",
             (None, _) => "has not called the matching operation",
         };
         let (doing, advice) = match (stop.wait.number, end) {
-            (Some(_), Standing::Outside) => self.moving(at),
+            (Some(_), RankStands::Outside) => self.moving(at),
             _ => self.doing(at, end),
         };
         JobVerdict {
@@ -324,33 +347,35 @@ impl<'a> Judge<'a> {
     }
 
     /// Tells what a rank does that does not wait in kolo, and what to do about it.
-    fn doing(&self, at: At, end: Standing) -> (String, Option<String>) {
+    fn doing(&self, at: At, end: RankStands) -> (String, Option<String>) {
         let row = self.row(at);
         let process = self.table.process(row);
         let pid = process.map_or(0, |process| process.pid);
+        let host = row.place.split(' ').next().unwrap_or_default();
         match end {
-            Standing::Stopped => (
+            RankStands::Stopped => (
                 "its process is stopped, by a signal or a debugger".into(),
-                Some(format!("kill -CONT {pid}, or let its debugger go on")),
+                Some(format!(
+                    "on {host}: kill -CONT {pid}, or let its debugger go on"
+                )),
             ),
-            Standing::Silent => match process {
+            RankStands::Silent => match process {
                 Some(process) => {
                     let state = process.threads.first().map_or("?", |it| it.state.as_str());
                     let what = format!("its process does not answer (its state is {state})");
                     (what, None)
                 }
                 None => {
-                    let host = row.place.split(' ').next().unwrap_or_default();
                     let what = format!("nothing is heard from its process on {host}");
                     let advice = format!("see whether {host} and that process are alive");
                     (what, Some(advice))
                 }
             },
-            Standing::Over => {
+            RankStands::Over => {
                 let over = row.over.as_deref().unwrap_or_default();
                 (over.to_owned(), None)
             }
-            Standing::Outside | Standing::GoesOn => {
+            RankStands::Outside | RankStands::GoesOn => {
                 let starts = process.and_then(|process| process.starts.first());
                 if let Some(start) = starts {
                     let what = format!(
@@ -362,7 +387,7 @@ impl<'a> Judge<'a> {
                     return (what, None);
                 }
                 let doing = self.threads(at);
-                let advice = format!("see where that program is: gdb -p {pid}, py-spy dump");
+                let advice = format!("on {host}: gdb -p {pid} shows where its program is");
                 (format!("it is outside of kolo, and {doing}"), Some(advice))
             }
         }

@@ -68,7 +68,7 @@ impl Drawn {
             call: "AllReduce".into(),
             number: Some(self.calls),
             peer: Some(self.random.u32(..self.n)),
-            seconds: self.random.f64() * 100.0,
+            seconds: 2.0 + self.random.f64() * 100.0,
             thread,
             sends: None,
         }
@@ -208,6 +208,7 @@ fn other_order_on_two_communicators_is_a_circle() {
         process.ranks[0].waits = vec![WaitSeen {
             call: "Barrier".into(),
             number: Some(1),
+            seconds: 3.0,
             thread,
             ..WaitSeen::default()
         }];
@@ -289,13 +290,24 @@ fn whoever_has_not_come_to_a_start_is_named() {
                 seconds: 3.0,
             }];
         }
-        drawn.of(rank).ranks.clear();
         let process = drawn.of(rank);
+        process.ranks[1].waits.clear();
         let place = place(&process.host, process.pid);
         let (_, told) = drawn.verdict();
-        let begin = format!("rank {rank} has not come");
+        let begin = format!("rank {rank} has not come, the");
         assert!(told.sentence.contains(&begin), "{}", told.sentence);
         assert!(told.sentence.contains(&place), "{}", told.sentence);
+        assert_eq!(told.ranks, [(String::new(), rank)]);
+        // On another node it may have come.
+        let elsewhere = drawn.job.processes.remove(rank as usize);
+        let (_, told) = drawn.verdict();
+        assert!(
+            told.sentence.contains("on other nodes"),
+            "{}",
+            told.sentence
+        );
+        assert!(told.ranks.is_empty(), "{:?}", told.ranks);
+        drawn.job.processes.insert(rank as usize, elsewhere);
     });
 }
 
@@ -308,6 +320,35 @@ fn what_has_stopped_or_disagrees_comes_first() {
         drawn.of(rank).ranks[1].stopped = Some("rank 3 died".into());
         let told = drawn.verdict().1.sentence;
         assert_eq!(told, "communicator world works no more: rank 3 died");
+        // A program that goes on without it may hang elsewhere.
+        drawn.of(rank).ranks[1].stopped = None;
+        drawn.of(rank).ranks[1].odd = None;
+        drawn.of(rank).ranks[0].stopped = Some("rank 3 died".into());
+        let told = drawn.verdict().1;
+        assert_eq!(
+            told.ranks,
+            [("world".to_owned(), rank)],
+            "{}",
+            told.sentence
+        );
+    });
+}
+
+#[test]
+fn short_waits_are_no_hang() {
+    each(|drawn| {
+        let (n, rank) = (drawn.n, drawn.draw());
+        drawn.late(rank);
+        for other in (0..n).filter(|other| *other != rank) {
+            drawn.of(other).ranks[1].waits[0].seconds = 0.4;
+        }
+        let told = drawn.verdict().1;
+        assert!(told.ranks.is_empty(), "{}", told.sentence);
+        assert!(
+            told.sentence.starts_with("the job goes on"),
+            "{}",
+            told.sentence
+        );
     });
 }
 

@@ -46,8 +46,9 @@ end() {
 # The first line of the table must name the culprit and say these words.
 named() { # WORDS...
     told=
+    sleep 0.8
     for look in 1 2 3 4 5 6 7 8 9 10 11 12; do
-        sleep 0.3
+        sleep 0.2
         told=$("$kolo" ras "$pid" 2>&1) || continue
         first=$(echo "$told" | head -n 1)
         is_said=1
@@ -104,14 +105,24 @@ if [ "$(id -u)" = 0 ]; then
 fi
 "$kolo" ras $$ >told 2>&1 && fail "a shell is told of: $(cat told)"
 grep -q "process $$ does not use kolo" told || fail "a shell: $(cat told)"
+said=
 # The words for programs; one line for each rank.
-"$kolo" ras "$pid" --json >told || fail "no JSON"
-python3 - told "$culprit" <<'P' || fail "the JSON: $(cat told)"
+cat >look.py <<'P'
 import json, sys
 told, culprit = json.load(open(sys.argv[1])), int(sys.argv[2])
-assert [rank for _, rank in told["verdict"]["ranks"]] == [culprit], told["verdict"]
 assert [row["rank"] for row in told["table"]["comms"][0]["rows"]] == [0, 1, 2, 3]
+if not told["verdict"]["sentence"].startswith("the job goes on"):
+    assert [rank for _, rank in told["verdict"]["ranks"]] == [culprit], told["verdict"]
+    print("named")
 P
+looks=0
+until [ "$said" = named ]; do
+    looks=$((looks + 1))
+    [ $looks -lt 100 ] || fail "JSON never names it: $(cat told)"
+    sleep 0.1
+    "$kolo" ras "$pid" --json >told || fail "no JSON"
+    said=$(python3 look.py told "$culprit") || fail "the JSON: $(cat told)"
+done
 [ "$("$kolo" ras "$pid" --all | grep -c '^ *[0-3]  .*(pid [0-9]*)\]$')" = 8 ] ||
     fail "a line for each rank of two communicators: $("$kolo" ras "$pid" --all)"
 end

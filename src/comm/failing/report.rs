@@ -17,6 +17,7 @@ use crate::comm::calling::waiting_call::WaitingCall;
 use crate::comm::logging::Acting;
 use crate::comm::queue::Queue;
 use crate::config::{OnSignal, Settings};
+use crate::transport::fork;
 use crate::wire::signature::Signature;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, Weak};
@@ -95,8 +96,10 @@ pub(in crate::comm) fn show(queue: &Arc<Queue>) {
 
 /// From now on this start is told of, and the signals are caught if the settings ask for it.
 pub(in crate::comm) fn show_start(birth: &Arc<Birth>, settings: &Settings) {
-    kept::begin(birth);
-    shown::show_start(birth);
+    if !fork::in_child_of_user() {
+        kept::begin(birth);
+        shown::show_start(birth);
+    }
     if settings.on_signal() != OnSignal::Report {
         return;
     }

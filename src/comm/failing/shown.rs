@@ -18,6 +18,7 @@ use crate::ras::gather::name_of;
 use crate::ras::seen::{BoardSeen, ProcessSeen, RankSeen, StartSeen, WaitSeen};
 use crate::ras::{serve, threads};
 use crate::topo::host_name;
+use crate::transport::fork;
 use crate::transport::segment::Nonce;
 use crate::wire::signature::Signature;
 use std::collections::BTreeSet;
@@ -28,6 +29,9 @@ static RANKS: Mutex<Vec<Weak<Whereabouts>>> = Mutex::new(Vec::new());
 
 /// From now on this rank is told of.
 pub(in crate::comm) fn show(notes: &Arc<Whereabouts>) {
+    if fork::in_child_of_user() {
+        return;
+    }
     serve::begin(&ThisProcess);
     name_job();
     kept::keep(&RANKS, notes);
@@ -105,8 +109,10 @@ fn rank(notes: &Whereabouts) -> Option<RankSeen> {
     let calls = board.calls();
     let nodes: BTreeSet<&str> = of.places.iter().map(|place| host(place)).collect();
     let route = lock(&notes.call).as_ref().map(|under| under.told.words());
-    let waits = lock(&notes.waits);
-    let mut waits: Vec<WaitSeen> = waits.iter().filter(|it| it.is_now()).map(wait).collect();
+    let mut waits: Vec<WaitSeen> = {
+        let noted = lock(&notes.waits);
+        noted.iter().filter(|it| it.is_now()).map(wait).collect()
+    };
     waits.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     let all = (0..of.places.len()).map(|rank| of.node.board(rank).calls());
     let boards = Boards {

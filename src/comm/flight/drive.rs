@@ -200,6 +200,7 @@ fn pass_queue_but(queue: &Queue, exec: &mut Exec, not_by_program: bool) -> Resul
         match passed.unwrap_or_else(|error| Err(Stop::Error(error))) {
             Ok(Step::Done) => {
                 moved = true;
+                queue.blocked.call.store(0, Ordering::Relaxed);
                 op.finish(&Ok(()));
             }
             Ok(step) => {

@@ -8,10 +8,7 @@ use super::turn;
 use crate::base::clock::{self, Moment};
 use crate::base::{Code, Error, Result};
 use crate::comm::calling::waiting_call::WaitingCall;
-use crate::comm::failing::circle;
-use crate::comm::failing::fault;
-use crate::comm::failing::still_there;
-use crate::comm::failing::stood::Stood;
+use crate::comm::failing::{circle, fault, still_there, stood::Stood};
 use crate::comm::health::Health;
 use crate::comm::identity::WaitSetup;
 use crate::exec::Waiting;
@@ -175,6 +172,9 @@ impl<'a> Long<'a> {
 
     fn wait(&mut self, peer: usize) -> Result<()> {
         self.yields = self.yields.wrapping_add(1);
+        if self.yields.is_multiple_of(CLOCK_EVERY) {
+            self.note(peer);
+        }
         let carries = self.health.links().is_some_and(Links::is_busy);
         if let Some(hook) = &self.health.idle {
             self.has_turns = if self.is_short() {

@@ -68,9 +68,38 @@ struct AskedProcess {
     over: Option<bool>,
 }
 
-/// Asks all of them at once, and waits at most for `limit`. Processes of other users, and those
-/// that have ended meanwhile, are left out.
+/// Processes that are asked at once: each takes a descriptor.
+const AT_ONCE: usize = 64;
+
+/// Asks them side by side, and waits at most for `limit` for each [`AT_ONCE`] of them. Processes of
+/// other users, and those that have ended meanwhile, are left out. One that says nothing has too
+/// many questions at the moment, and is asked again.
 pub fn ask(addresses: &[Address], question: Inquiry, limit: Duration) -> Vec<ServiceReply> {
+    let mut said: Vec<ServiceReply> = Vec::new();
+    for some in addresses.chunks(AT_ONCE) {
+        let mut replies = ask_some(some, question, limit);
+        for reply in &mut replies {
+            let is_busy = |it: &ServiceReply| it.text.as_ref().is_some_and(Vec::is_empty);
+            for _ in 0..AGAIN {
+                if !is_busy(reply) {
+                    break;
+                }
+                turns::sleep(PAUSE);
+                if let Some(next) = ask_some(&[reply.from.address], question, limit).pop() {
+                    *reply = next;
+                }
+            }
+        }
+        said.append(&mut replies);
+    }
+    said
+}
+
+/// How often a busy process is asked again, and the pause before.
+const AGAIN: usize = 10;
+const PAUSE: Duration = Duration::from_millis(50);
+
+fn ask_some(addresses: &[Address], question: Inquiry, limit: Duration) -> Vec<ServiceReply> {
     let start = clock::now();
     let reach = |address: &Address| {
         let fd = socket::connect(address).ok()?;

@@ -18,6 +18,8 @@ pub struct State {
     pub said: u64,
     /// Answers to questions of this process about other nodes.
     pub gathered: Vec<RingAnswers>,
+    /// Lookouts that ask what this node does, and the numbers of their questions.
+    pub asked: Vec<(u32, u64)>,
     /// An abort was told or heard.
     pub aborted: bool,
     /// Its rank has left, but others of the node have not.
@@ -36,6 +38,7 @@ impl State {
             heard: HashMap::new(),
             said: 0,
             gathered: Vec::new(),
+            asked: Vec::new(),
             aborted: false,
             stays: false,
             parting: None,
