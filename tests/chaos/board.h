@@ -27,7 +27,7 @@ struct board {
     volatile uint32_t aborts;       /* after an error: CommAbort, not CommDestroy */
     volatile int32_t actor;         /* the rank that plays a part */
     volatile uint32_t act;
-    volatile uint64_t actor_call;   /* before which call */
+    volatile uint64_t actor_call;   /* before which call, or the next that it comes to */
     char rest[32];
     struct place places[MOST_RANKS];
 };
