@@ -45,7 +45,6 @@ fn inputs(machine: Cluster) -> Inputs {
         costs: Costs::default(),
         buffer_bytes: 1 << 20,
         eager_bytes: 32 << 10,
-        is_mapped: false,
     })
 }
 

@@ -12,8 +12,6 @@ mod guidelines;
 mod leaders;
 #[path = "tuner/many.rs"]
 mod many;
-#[path = "tuner/overlap.rs"]
-mod overlap;
 #[path = "tuner/placement.rs"]
 mod placement;
 #[path = "tuner/rails.rs"]

@@ -39,9 +39,6 @@ pub use seating::{CacheSeat, KnownSeat, SeatList, Seating};
 
 use std::sync::Arc;
 
-/// Bytes of a token from which on it is read where it lies, if that is in mapped buffers.
-pub const STRAIGHT_BYTES: usize = 8 << 10;
-
 /// Where ranks are, and what hand-overs cost there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Site {
@@ -53,9 +50,6 @@ pub struct Site {
     pub is_even: bool,
     /// Costs of all that ranks do.
     pub costs: Costs,
-    /// Buffers are mapped or registered: what only moves is read where it lies. Nobody knows that
-    /// before a call, so communicators price calls over slots.
-    pub is_mapped: bool,
 }
 
 impl Site {
@@ -66,7 +60,6 @@ impl Site {
             pairs: Arc::new(NodePairs::of(machine)),
             is_even: parts::are_even(machine),
             costs: *costs,
-            is_mapped: false,
         }
     }
 

@@ -17,8 +17,6 @@ pub struct Setting {
     pub buffer_bytes: usize,
     /// Memory of an eager slot, in bytes.
     pub eager_bytes: usize,
-    /// Buffers are taken for mapped or registered.
-    pub is_mapped: bool,
 }
 
 impl Setting {
@@ -44,10 +42,7 @@ pub struct Predictor {
 impl Predictor {
     /// Counts the pairs of ranks.
     pub fn of(setting: &Setting) -> Predictor {
-        let site = Site {
-            is_mapped: setting.is_mapped,
-            ..Site::new(&setting.machine, &setting.costs)
-        };
+        let site = Site::new(&setting.machine, &setting.costs);
         let protocols = [Protocol::Simple, Protocol::Ll, Protocol::Ll128];
         Predictor {
             sites: protocols.map(|over| site.at(&setting.costs.over(over))),

@@ -25,7 +25,6 @@ pub fn setting(machine: Cluster, costs: Costs) -> Setting {
         costs,
         buffer_bytes: 1 << 20,
         eager_bytes: 32 << 10,
-        is_mapped: false,
     }
 }
 
@@ -65,7 +64,7 @@ pub fn report(
             (setting.buffer_bytes, setting.eager_bytes),
         ),
         blocks: (collective.input_blocks(n), collective.output_blocks(n)),
-        mapped: setting.is_mapped,
+        mapped: false,
     };
     let nodes = Nodes::uniform(setting.machine.nodes, setting.machine.per_node);
     let nodes = nodes.with_parts(&kolo::price::parts::names(&setting.machine));

@@ -10,7 +10,7 @@ use kolo::config::Settings;
 use kolo::exec::sim::{Cause, PathStep, Report};
 use kolo::plan::Collective;
 use kolo::price::{Cluster, Level, LinkPlace};
-use kolo::tune::{self, Choice, Setting, Table};
+use kolo::tune::{self, Choice, Table};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -146,17 +146,12 @@ fn estimate(
     choice: &Choice,
     table: &Table,
 ) -> Option<f64> {
-    // A choice is made before anybody knows where buffers lie; what it takes is not.
-    let setting = Setting {
-        is_mapped: question.mapped,
-        ..table.inputs().setting.clone()
-    };
     tune::predict(
         collective,
         (choice.algorithm, choice.protocol),
         question.bytes(),
         choice.channels,
-        &setting,
+        &table.inputs().setting,
     )
 }
 

@@ -156,7 +156,6 @@ fn for_machine(
             costs: measured.factors.costs(&Costs::default()),
             buffer_bytes: layout::slot_bytes(settings) * Geometry::SLOTS as usize,
             eager_bytes: layout::EAGER_BYTES,
-            is_mapped: false,
         },
         eager_limit: settings.eager_limit().map(|limit| limit as usize),
         allowed: allowed(settings, machine.nranks())?,

@@ -6,10 +6,8 @@ use super::path::NO_ACTION;
 use super::queue::{Event, EventQueue, Time, picoseconds};
 use super::ranks::{AllRanks, FlatStep, KEEP, LOCAL, RUN, WithoutSlot};
 use crate::plan::StepOp;
-use crate::price::{Cached, Carrier, Level, STRAIGHT_BYTES};
-use crate::wire::pair;
-
-const _: () = assert!(STRAIGHT_BYTES == pair::STRAIGHT_BYTES);
+use crate::price::{Cached, Carrier, Level};
+use crate::wire::pair::STRAIGHT_BYTES;
 
 /// A token on its way over links.
 #[derive(Clone, Copy)]

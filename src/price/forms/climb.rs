@@ -27,9 +27,7 @@ struct Climb<'c, 'a> {
 /// The time of a call whose ranks climb; `None` where they see no parts, or uneven ones.
 pub(super) fn climb(call: &Call) -> Option<f64> {
     let machine = &call.site.machine;
-    // Between nodes the levels of an all-reduce overlap (`halves`).
-    let overlaps = call.collective == Collective::AllReduce && machine.nodes > 1;
-    if !call.site.is_even || overlaps {
+    if !call.site.is_even {
         return None;
     }
     let mut levels = parts::ladder(machine);

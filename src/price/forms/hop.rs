@@ -135,7 +135,7 @@ impl Hop {
     }
 
     /// Time of the interface, where wires carry the bytes.
-    pub fn way(&self, bytes: f64) -> f64 {
+    fn way(&self, bytes: f64) -> f64 {
         self.link.by(1.0, bytes)
     }
 

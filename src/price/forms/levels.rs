@@ -2,16 +2,14 @@
 //! in the order of ranks.
 //!
 //! A lane runs its levels one after the other, and its rounds: the time of a round is the sum of
-//! the levels, but for all-reduces between nodes ([`halves`]), whose levels overlap. Inside, the
-//! form of two-shot is that of a machine of one node. Between the nodes as many columns as a node
-//! has ranks work at once, and share its interfaces.
+//! the levels. Inside, the form of two-shot is that of a machine of one node. Between the nodes as
+//! many columns as a node has ranks work at once, and share its interfaces.
 
 use super::call::Call;
 use super::exchange::{EXCHANGE_FOLD, SIGNAL, guest_hops};
 use super::flat::{ChainOrder, pace, pipeline};
-use super::halves;
 use super::hop::{Hop, taper};
-use super::packed::halve_blocks;
+use super::packed::{halve_and_double, halve_blocks};
 use super::spread::{RECEIVE, gather_slices, phase, scatter_slices};
 use super::work::{FOLD_ON, PASS_ON, Work};
 use crate::plan::Collective;
@@ -80,10 +78,13 @@ fn gather_inside(call: &Call, bytes: f64) -> f64 {
 pub(super) fn hierarchical(call: &Call) -> Option<f64> {
     let (nodes, _) = grid(call);
     Some(match call.collective {
-        Collective::AllReduce if call.site.machine.nodes > 1 => halves::all_reduce(call),
         Collective::AllReduce => {
             let (rounds, slice) = slices(call);
-            rounds * (scatter_inside(call, slice) + gather_inside(call, slice))
+            let column = match call.site.machine.nodes {
+                1 => 0.0,
+                _ => halve_and_double(call, column(call), slice),
+            };
+            rounds * (scatter_inside(call, slice) + column + gather_inside(call, slice))
         }
         Collective::AllGather => {
             let (rounds, block) = call.packed_rounds(nodes);

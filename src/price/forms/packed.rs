@@ -16,7 +16,7 @@ use crate::price::costs::Carrier;
 /// Blocks that PAT aggregates in one token at most.
 const AGGREGATED: f64 = 32.0;
 /// Bytes of the smallest piece that is not the last: 64 elements, of four bytes.
-pub(super) const LEAST_PIECE: f64 = 256.0;
+const LEAST_PIECE: f64 = 256.0;
 
 /// Halves out, and back.
 pub(super) fn halving_doubling(call: &Call) -> Option<f64> {

@@ -117,13 +117,9 @@ impl Commons {
         Commons([0, 1, 2].map(sum))
     }
 
-    /// Each of them, for so many tokens of so many bytes together.
-    pub fn each(&self, tokens: f64, bytes: f64) -> [f64; 3] {
-        self.0.map(|taken| taken.by(tokens, bytes))
-    }
-
-    /// The longest of them.
+    /// The longest of them, for so many tokens of so many bytes together.
     pub fn taken(&self, tokens: f64, bytes: f64) -> f64 {
-        self.each(tokens, bytes).into_iter().fold(0.0, f64::max)
+        let taken = self.0.iter().map(|taken| taken.by(tokens, bytes));
+        taken.fold(0.0, f64::max)
     }
 }
