@@ -1,7 +1,7 @@
 //! Words for what processes and threads do outside of kolo.
 
 use super::seen::{ProcessSeen, ThreadSeen};
-use super::table::place;
+use crate::topo::place_name;
 
 /// Whether it is stopped, by a signal or a debugger.
 pub(super) fn is_stopped(thread: &ThreadSeen) -> bool {
@@ -10,7 +10,7 @@ pub(super) fn is_stopped(thread: &ThreadSeen) -> bool {
 
 /// Tells of a process, and what its first thread does.
 pub(super) fn process_words(process: &ProcessSeen) -> String {
-    let place = place(&process.host, process.pid);
+    let place = place_name(&process.host, process.pid);
     match process.threads.first() {
         Some(thread) if is_stopped(thread) => format!("{place}, which is stopped"),
         Some(thread) => format!("{place}, which is {}", thread_words(process, thread)),

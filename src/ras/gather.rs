@@ -5,7 +5,7 @@ use super::threads;
 use crate::base::{Code, Error, Result, clock};
 use crate::proxy::inquiry::Inquiry;
 use crate::proxy::inquiry::asking::{self, ServicePlace};
-use crate::topo::host_name;
+use crate::topo::short_host_name;
 use crate::transport::segment::Nonce;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -50,7 +50,7 @@ fn locals() -> Result<Vec<Local>> {
         let what = "cannot list the sockets of this machine (/proc/net/unix)";
         Error::system(what, &error, "mount /proc on this node")
     })?;
-    let host = host_name().split('.').next().unwrap_or("").to_owned();
+    let host = short_host_name();
     let said = asking::ask(&addresses, Inquiry::Own, OWN);
     let seen = said.into_iter().map(|said| {
         let text = said.text.as_deref().unwrap_or_default();
@@ -220,7 +220,7 @@ fn named(processes: &[&ProcessSeen], job: &[usize]) -> String {
 fn ask_around(mine: &[Local], seen: &mut JobSeen) {
     let posts = mine.iter().flat_map(|(found, process)| {
         let posts = process.ranks.iter();
-        let posts = posts.filter(|rank| rank.is_lookout && rank.over.is_none());
+        let posts = posts.filter(|rank| rank.is_lookout);
         posts.map(move |rank| (found, rank))
     });
     let mut posts: Vec<(&ServicePlace, &RankSeen)> = posts.collect();

@@ -64,14 +64,20 @@ pub struct RankSeen {
     pub route: Option<String>,
     /// Waits of threads at this moment, the longest first.
     pub waits: Vec<WaitSeen>,
-    /// The rank has let go of the communicator, or its process has ended.
-    pub over: Option<String>,
     /// Why the communicator works no more.
-    pub stopped: Option<String>,
+    pub stopped: Option<FaultSeen>,
     /// That ranks have called different things.
-    pub odd: Option<String>,
+    pub odd: Option<FaultSeen>,
     /// It can ask the other nodes.
     pub is_lookout: bool,
+}
+
+/// A fault that kolo has found itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FaultSeen {
+    pub what: String,
+    /// Next action.
+    pub remedy: String,
 }
 
 /// A wait.

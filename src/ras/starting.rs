@@ -3,8 +3,9 @@
 use super::culprit::JobVerdict;
 use super::doing::process_words;
 use super::figures::time;
-use super::table::{JobTable, place};
+use super::table::JobTable;
 use crate::base::birth::StartPhase;
+use crate::topo::place_name;
 use std::collections::BTreeSet;
 
 /// Names shown of a list, at most.
@@ -41,7 +42,7 @@ pub(super) fn starting(table: &JobTable) -> Option<JobVerdict> {
         verdict.sentence = format!(
             "{begin}: rank {} on {} is the farthest back, in phase `{}`",
             start.rank,
-            place(&process.host, process.pid),
+            place_name(&process.host, process.pid),
             start.phase
         );
         verdict.ranks = vec![(String::new(), start.rank)];
@@ -75,6 +76,10 @@ pub(super) fn starting(table: &JobTable) -> Option<JobVerdict> {
         "{begin}: {words}, the others are in phase `{}`{none}",
         first.phase
     );
+    verdict.advice = Some("see why these processes do not come to the same call".into());
+    if !are_here {
+        verdict.advice = Some("type kolo ras on the other nodes, too".into());
+    }
     if are_here {
         let of_start = missing.into_iter().map(|rank| (String::new(), rank));
         verdict.ranks = of_start.collect();

@@ -1,7 +1,8 @@
 //! One table of a job: communicators by ranks.
 
 use super::gather::JobSeen;
-use super::seen::{BoardSeen, ProcessSeen, RankSeen, WaitSeen};
+use super::seen::{BoardSeen, FaultSeen, ProcessSeen, RankSeen, WaitSeen};
+use crate::topo::place_name;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -25,9 +26,9 @@ pub struct CommTable {
     /// Its ranks, as far as something is known of them, in order.
     pub rows: Vec<RankRow>,
     /// Why it works no more.
-    pub stopped: Option<String>,
+    pub stopped: Option<FaultSeen>,
     /// That ranks have called different things.
-    pub odd: Option<String>,
+    pub odd: Option<FaultSeen>,
 }
 
 /// A rank of a communicator.
@@ -48,11 +49,6 @@ pub struct RankRow {
     pub process: Option<usize>,
 }
 
-/// Where a process runs, as ranks call it.
-pub fn place(host: &str, pid: u32) -> String {
-    format!("{host} (pid {pid})")
-}
-
 impl JobTable {
     /// Puts together what was seen: what a process says of its own ranks counts more than what
     /// boards say of them.
@@ -63,7 +59,7 @@ impl JobTable {
             .processes
             .iter()
             .enumerate()
-            .map(|(at, process)| (place(&process.host, process.pid), at))
+            .map(|(at, process)| (place_name(&process.host, process.pid), at))
             .collect();
         for (at, process) in job.processes.iter().enumerate() {
             for seen in &process.ranks {
@@ -115,12 +111,12 @@ fn empty(seen: &RankSeen) -> CommTable {
 fn own_row(process: &ProcessSeen, at: usize, seen: &RankSeen) -> RankRow {
     RankRow {
         rank: seen.rank,
-        place: place(&process.host, process.pid),
+        place: place_name(&process.host, process.pid),
         calls: seen.calls,
         last: seen.last.clone(),
         route: seen.route.clone(),
         waits: seen.waits.clone(),
-        over: seen.over.clone(),
+        over: None,
         process: Some(at),
     }
 }

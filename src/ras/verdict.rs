@@ -11,6 +11,7 @@ use super::figures::{count, time};
 use super::seen::{ThreadSeen, WaitSeen};
 use super::starting::starting;
 use super::table::{CommTable, JobTable, RankRow};
+use crate::topo::host_of;
 
 /// A row of a table: its communicator, and its place there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,18 +48,20 @@ pub fn verdict(table: &JobTable) -> JobVerdict {
     let stopped = table.comms.iter().find(|comm| comm.stopped.is_some());
     // One that a program has given up, and goes on without, holds nobody up.
     if let Some(comm) = stopped
+        && let Some(fault) = &comm.stopped
         && !first.as_ref().is_some_and(waits)
     {
-        let why = comm.stopped.as_deref().unwrap_or_default();
         return JobVerdict {
-            sentence: format!("communicator {} works no more: {why}", comm.name),
-            ..JobVerdict::default()
+            sentence: format!("communicator {} works no more: {}", comm.name, fault.what),
+            advice: Some(fault.remedy.clone()),
+            ranks: Vec::new(),
         };
     }
     if let Some(odd) = table.comms.iter().find_map(|comm| comm.odd.as_ref()) {
         return JobVerdict {
-            sentence: odd.clone(),
-            ..JobVerdict::default()
+            sentence: odd.what.clone(),
+            advice: Some(odd.remedy.clone()),
+            ranks: Vec::new(),
         };
     }
     if let Some(stop) = &first
@@ -343,7 +346,11 @@ impl<'a> Judge<'a> {
     fn moving(&self, at: At) -> (String, Option<String>) {
         let doing = self.threads(at);
         let what = format!("it moves data or is in an operation of the program ({doing})");
-        (what, None)
+        let row = self.row(at);
+        let pid = self.table.process(row).map_or(0, |process| process.pid);
+        let host = host_of(&row.place);
+        let advice = format!("on {host}: gdb -p {pid} shows whether an operation does not end");
+        (what, Some(advice))
     }
 
     /// Tells what a rank does that does not wait in kolo, and what to do about it.
@@ -351,7 +358,7 @@ impl<'a> Judge<'a> {
         let row = self.row(at);
         let process = self.table.process(row);
         let pid = process.map_or(0, |process| process.pid);
-        let host = row.place.split(' ').next().unwrap_or_default();
+        let host = host_of(&row.place);
         match end {
             RankStands::Stopped => (
                 "its process is stopped, by a signal or a debugger".into(),
@@ -363,7 +370,8 @@ impl<'a> Judge<'a> {
                 Some(process) => {
                     let state = process.threads.first().map_or("?", |it| it.state.as_str());
                     let what = format!("its process does not answer (its state is {state})");
-                    (what, None)
+                    let advice = format!("ask again; on {host}: gdb -p {pid}, if it stays so");
+                    (what, Some(advice))
                 }
                 None => {
                     let what = format!("nothing is heard from its process on {host}");

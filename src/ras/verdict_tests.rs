@@ -2,9 +2,10 @@
 
 use super::culprit::JobVerdict;
 use super::gather::JobSeen;
-use super::seen::{BoardSeen, ProcessSeen, RankSeen, StartSeen, ThreadSeen, WaitSeen};
-use super::table::{JobTable, place};
+use super::seen::{BoardSeen, FaultSeen, ProcessSeen, RankSeen, StartSeen, ThreadSeen, WaitSeen};
+use super::table::JobTable;
 use super::verdict::verdict;
+use crate::topo::place_name;
 use fastrand::Rng;
 
 /// Ranks of one process each, all in communicators `world` and `rows`, which all wait in `world`.
@@ -82,6 +83,26 @@ impl Drawn {
         &mut self.job.processes[rank as usize]
     }
 
+    /// All wait for this rank.
+    fn all_wait_for(&mut self, rank: u32) {
+        for other in 0..self.n {
+            self.of(other).ranks[1].waits[0].peer = Some(rank);
+        }
+    }
+
+    /// All that is known of a rank is its board.
+    fn only_board(&mut self, rank: u32, place: String, calls: u64) {
+        self.of(rank).ranks.clear();
+        let board = BoardSeen {
+            rank,
+            place,
+            calls,
+            last: None,
+            over: None,
+        };
+        self.job.boards.insert("world".into(), vec![board]);
+    }
+
     /// It has not made the call, and does not wait.
     fn late(&mut self, rank: u32) -> &mut ProcessSeen {
         let calls = self.calls - 1;
@@ -114,7 +135,7 @@ fn a_late_rank_is_named_with_what_it_does() {
         let busy = drawn.random.bool();
         let process = drawn.late(rank);
         process.threads[0].busy = busy;
-        let place = place(&process.host, process.pid);
+        let place = place_name(&process.host, process.pid);
         let (_, told) = drawn.verdict();
         assert_eq!(told.ranks, [("world".to_owned(), rank)]);
         let begin = format!("rank {rank} on {place} has made ");
@@ -146,23 +167,12 @@ fn a_stopped_process_is_named_wherever_it_was() {
         let rank = drawn.draw();
         let is_late = drawn.random.bool();
         let calls = drawn.calls - u64::from(is_late);
-        let n = drawn.n;
-        for other in 0..n {
-            drawn.of(other).ranks[1].waits[0].peer = Some(rank);
-        }
+        drawn.all_wait_for(rank);
         let process = drawn.of(rank);
-        process.ranks.clear();
         process.silent = true;
         process.threads[0].state = "T".into();
-        let place = place(&process.host, process.pid);
-        let board = BoardSeen {
-            rank,
-            place,
-            calls,
-            last: None,
-            over: None,
-        };
-        drawn.job.boards.insert("world".into(), vec![board]);
+        let place = place_name(&process.host, process.pid);
+        drawn.only_board(rank, place, calls);
         let (_, told) = drawn.verdict();
         assert_eq!(told.ranks, [("world".to_owned(), rank)]);
         assert!(told.sentence.contains("is stopped"), "{}", told.sentence);
@@ -179,16 +189,8 @@ fn a_rank_of_which_nothing_is_heard_is_named_with_its_node() {
     each(|drawn| {
         let rank = drawn.draw();
         let calls = drawn.calls - 1;
-        drawn.of(rank).ranks.clear();
         drawn.of(rank).pid = 1;
-        let board = BoardSeen {
-            rank,
-            place: "n77 (pid 5)".into(),
-            calls,
-            last: None,
-            over: None,
-        };
-        drawn.job.boards.insert("world".into(), vec![board]);
+        drawn.only_board(rank, "n77 (pid 5)".into(), calls);
         let (_, told) = drawn.verdict();
         assert_eq!(told.ranks, [("world".to_owned(), rank)]);
         assert!(
@@ -262,10 +264,8 @@ fn all_in_the_call_is_the_network() {
 #[test]
 fn a_rank_inside_an_operation_is_named() {
     each(|drawn| {
-        let (n, rank) = (drawn.n, drawn.draw());
-        for other in 0..n {
-            drawn.of(other).ranks[1].waits[0].peer = Some(rank);
-        }
+        let rank = drawn.draw();
+        drawn.all_wait_for(rank);
         drawn.of(rank).ranks[1].waits.clear();
         let (_, told) = drawn.verdict();
         assert_eq!(told.ranks, [("world".to_owned(), rank)]);
@@ -292,7 +292,7 @@ fn whoever_has_not_come_to_a_start_is_named() {
         }
         let process = drawn.of(rank);
         process.ranks[1].waits.clear();
-        let place = place(&process.host, process.pid);
+        let place = place_name(&process.host, process.pid);
         let (_, told) = drawn.verdict();
         let begin = format!("rank {rank} has not come, the");
         assert!(told.sentence.contains(&begin), "{}", told.sentence);
@@ -311,19 +311,27 @@ fn whoever_has_not_come_to_a_start_is_named() {
     });
 }
 
+fn fault(what: &str) -> Option<FaultSeen> {
+    Some(FaultSeen {
+        what: what.into(),
+        remedy: "mend it".into(),
+    })
+}
+
 #[test]
 fn what_has_stopped_or_disagrees_comes_first() {
     each(|drawn| {
         let rank = drawn.draw();
-        drawn.late(rank).ranks[1].odd = Some("ranks disagree in collective 7".into());
+        drawn.late(rank).ranks[1].odd = fault("ranks disagree in collective 7");
         assert_eq!(drawn.verdict().1.sentence, "ranks disagree in collective 7");
-        drawn.of(rank).ranks[1].stopped = Some("rank 3 died".into());
+        drawn.of(rank).ranks[1].stopped = fault("rank 3 died");
         let told = drawn.verdict().1.sentence;
         assert_eq!(told, "communicator world works no more: rank 3 died");
+        assert_eq!(drawn.verdict().1.advice.as_deref(), Some("mend it"));
         // A program that goes on without it may hang elsewhere.
         drawn.of(rank).ranks[1].stopped = None;
         drawn.of(rank).ranks[1].odd = None;
-        drawn.of(rank).ranks[0].stopped = Some("rank 3 died".into());
+        drawn.of(rank).ranks[0].stopped = fault("rank 3 died");
         let told = drawn.verdict().1;
         assert_eq!(
             told.ranks,

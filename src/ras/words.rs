@@ -5,6 +5,7 @@ use super::culprit::JobVerdict;
 use super::doing::is_stopped;
 use super::figures::{count, time};
 use super::table::{CommTable, JobTable, RankRow};
+use crate::topo::{host_of, place_name};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
@@ -32,7 +33,7 @@ pub fn whole(table: &JobTable, verdict: &JobVerdict, all: bool) -> String {
         text.push_str(&of_comm(table, comm, &waiting, all));
     }
     let starts = table.processes.iter().flat_map(|process| {
-        let place = super::table::place(&process.host, process.pid);
+        let place = place_name(&process.host, process.pid);
         process
             .starts
             .iter()
@@ -70,7 +71,7 @@ fn waiting(table: &JobTable) -> WaitsOf<'_> {
 }
 
 fn of_comm(table: &JobTable, comm: &CommTable, waiting: &WaitsOf, all: bool) -> String {
-    let hosts = comm.rows.iter().map(|row| row.place.split(' ').next());
+    let hosts = comm.rows.iter().map(|row| host_of(&row.place));
     let hosts: BTreeSet<_> = hosts.collect();
     let (ranks, nodes) = (count(u64::from(comm.nranks)), hosts.len());
     let mut text = format!(

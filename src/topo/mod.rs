@@ -71,6 +71,6 @@ pub use near::near_devices;
 pub use nodes::{NodeMap, gathered, local_places, local_ranks, nodes};
 pub use notes::Notes;
 pub use pin::{PinReason, PinSetting, Pinning, pin_current_thread, pin_thread};
-pub use place::{RankPlace, boot_id, host_name};
+pub use place::{RankPlace, boot_id, host_name, host_of, place_name, short_host_name};
 pub use proxy_rank::{Pxn, proxy_ranks};
 pub use sharing::{SharedParts, sharing};

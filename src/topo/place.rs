@@ -115,11 +115,21 @@ impl RankPlace {
     }
 }
 
-/// `host (pid 77)`, for messages.
+/// [`place_name`], for messages.
 impl std::fmt::Display for RankPlace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} (pid {})", self.host, self.pid)
+        f.write_str(&place_name(&self.host, self.pid))
     }
+}
+
+/// Where a process runs, as messages name it: `host (pid 77)`.
+pub fn place_name(host: &str, pid: u32) -> String {
+    format!("{host} (pid {pid})")
+}
+
+/// The host of such a name.
+pub fn host_of(place: &str) -> &str {
+    place.split(' ').next().unwrap_or_default()
 }
 
 /// At most [`MAX_TEXT`] bytes, cut at a character boundary.
@@ -127,6 +137,13 @@ fn cut(text: &str) -> &str {
     let longest = text.len().min(MAX_TEXT);
     let end = (0..=longest).rev().find(|&at| text.is_char_boundary(at));
     &text[..end.unwrap_or(0)]
+}
+
+/// The host name without its domain.
+pub fn short_host_name() -> String {
+    let mut name = host_name();
+    name.truncate(name.find('.').unwrap_or(name.len()));
+    name
 }
 
 /// The host name; empty where the system does not tell (then all such hosts look alike, and the

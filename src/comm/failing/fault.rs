@@ -3,6 +3,7 @@
 use super::circle::{REMEDY, circle};
 use super::disagreement::{both, reason};
 use super::gone::{NEWS, gone, left};
+use super::whereabouts::Noting;
 use crate::base::clock;
 use crate::base::turns;
 use crate::base::{Code, Error, Rank, Result};
@@ -151,6 +152,16 @@ impl<'a> From<&'a Health> for Boards<'a> {
             node: &health.node,
             name: &health.name,
             places: &health.places,
+        }
+    }
+}
+
+impl<'a> From<&'a Noting> for Boards<'a> {
+    fn from(of: &'a Noting) -> Boards<'a> {
+        Boards {
+            node: &of.node,
+            name: &of.name,
+            places: &of.places,
         }
     }
 }

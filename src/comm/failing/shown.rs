@@ -4,20 +4,20 @@
 //! The notes are read, and the locks in which they lie are held for a moment only; no communicator
 //! is touched, so nobody who asks holds one up, ends one, or calls the program's MPI.
 
-use super::fault::{self, Boards};
+use super::fault;
 use super::gone::gone;
 use super::kept;
 use super::whereabouts::{Noting, Wait, Whereabouts, lock};
-use crate::base::Rank;
 use crate::base::birth::Birth;
+use crate::base::{Error, Rank};
 use crate::bootstrap::launch;
 use crate::comm::calling::call::describe;
 use crate::proxy::lookout::Lookout;
 use crate::proxy::service;
 use crate::ras::gather::name_of;
-use crate::ras::seen::{BoardSeen, ProcessSeen, RankSeen, StartSeen, WaitSeen};
+use crate::ras::seen::{BoardSeen, FaultSeen, ProcessSeen, RankSeen, StartSeen, WaitSeen};
 use crate::ras::{serve, threads};
-use crate::topo::host_name;
+use crate::topo::{host_of, short_host_name};
 use crate::transport::fork;
 use crate::transport::segment::Nonce;
 use crate::wire::signature::Signature;
@@ -64,9 +64,8 @@ impl serve::Insight for ThisProcess {
         let starts = kept::starts();
         let ranks = kept::alive(&RANKS);
         let program = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
-        let host = host_name();
         ProcessSeen {
-            host: host.split('.').next().unwrap_or_default().to_owned(),
+            host: short_host_name(),
             pid: std::process::id(),
             program: program.trim_end().to_owned(),
             job: JOB.get().cloned().flatten(),
@@ -107,7 +106,7 @@ fn rank(notes: &Whereabouts) -> Option<RankSeen> {
         return None;
     }
     let calls = board.calls();
-    let nodes: BTreeSet<&str> = of.places.iter().map(|place| host(place)).collect();
+    let nodes: BTreeSet<&str> = of.places.iter().map(|place| host_of(place)).collect();
     let route = lock(&notes.call).as_ref().map(|under| under.told.words());
     let mut waits: Vec<WaitSeen> = {
         let noted = lock(&notes.waits);
@@ -115,12 +114,7 @@ fn rank(notes: &Whereabouts) -> Option<RankSeen> {
     };
     waits.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     let all = (0..of.places.len()).map(|rank| of.node.board(rank).calls());
-    let boards = Boards {
-        node: &of.node,
-        name: &of.name,
-        places: &of.places,
-    };
-    let odd = fault::compare_recent(&boards, all.max().unwrap_or(0)).err();
+    let odd = fault::compare_recent(&of.into(), all.max().unwrap_or(0)).err();
     Some(RankSeen {
         comm: name_of(of.nonce),
         name: of.name.clone(),
@@ -131,11 +125,17 @@ fn rank(notes: &Whereabouts) -> Option<RankSeen> {
         last: last(of, of.rank),
         route,
         waits,
-        over: None,
-        stopped: of.node.abort_reason().map(|error| error.what.to_string()),
-        odd: odd.map(|error| error.what.to_string()),
+        stopped: of.node.abort_reason().map(fault_seen),
+        odd: odd.map(fault_seen),
         is_lookout: of.lookout.strong_count() > 0,
     })
+}
+
+fn fault_seen(error: Error) -> FaultSeen {
+    FaultSeen {
+        what: error.what.clone(),
+        remedy: error.remedy.to_string(),
+    }
 }
 
 fn wait(wait: &Wait) -> WaitSeen {
@@ -170,8 +170,4 @@ fn last(of: &Noting, rank: Rank) -> Option<String> {
     let calls = board.calls();
     let signature = board.signature(calls).filter(|_| calls > 0)?;
     Some(describe(Signature(signature)))
-}
-
-fn host(place: &str) -> &str {
-    place.split(' ').next().unwrap_or_default()
 }

@@ -33,6 +33,7 @@ pub fn want(slice: Slice, step: &Step, wires: &mut Wires, index: usize, said: &m
     let steps = plan.lane_steps(slice.at.lane);
     let only_stores = plan.is_inlet[index] && steps.len() == 1 && plan.list(step.dsts).len() == 1;
     if !only_stores || slice.slots(index) != 1 {
+        // Tokens that are kept go nowhere, so the one that is missing is the next.
         want_one(slice, step, wires, index, 0);
         return;
     }
