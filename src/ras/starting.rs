@@ -50,14 +50,7 @@ pub(super) fn starting(table: &JobTable) -> Option<JobVerdict> {
     }
     let free = table.processes.iter().filter(|it| it.starts.is_empty());
     let free: Vec<_> = free.filter(|it| !it.ranks.is_empty()).collect();
-    let ranks = match missing.as_slice() {
-        [one] => format!("rank {one}"),
-        many => {
-            let shown: Vec<String> = many.iter().take(SHOWN).map(u32::to_string).collect();
-            let more = if many.len() > SHOWN { ", ..." } else { "" };
-            format!("ranks {}{more}", shown.join(", "))
-        }
-    };
+    let ranks = ranks_words(&missing);
     let have = if missing.len() == 1 { "has" } else { "have" };
     let are_here = free.len() == missing.len();
     let mut words = format!("{ranks} {have} not come");
@@ -85,6 +78,15 @@ pub(super) fn starting(table: &JobTable) -> Option<JobVerdict> {
         verdict.ranks = of_start.collect();
     }
     Some(verdict)
+}
+
+fn ranks_words(ranks: &[u32]) -> String {
+    if let [one] = ranks {
+        return format!("rank {one}");
+    }
+    let shown: Vec<String> = ranks.iter().take(SHOWN).map(u32::to_string).collect();
+    let more = if ranks.len() > SHOWN { ", ..." } else { "" };
+    format!("ranks {}{more}", shown.join(", "))
 }
 
 /// Order of the phases of a start.
